@@ -1,0 +1,24 @@
+//! The wire contract of Fleetbeat.
+//!
+//! `v1` holds what `session.proto` (agents) and `fleet.proto` (operators) define; the comments in
+//! those files are the specification. Nothing here decides anything.
+
+mod codec;
+
+pub use codec::SmallCodec;
+
+/// Version 1 of the contract.
+pub mod v1 {
+    #![allow(
+        clippy::pedantic,
+        clippy::allow_attributes_without_reason,
+        clippy::wildcard_enum_match_arm,
+        missing_debug_implementations,
+        unreachable_pub,
+        reason = "generated code"
+    )]
+    tonic::include_proto!("fleetbeat.v1");
+}
+
+/// The encoded `FileDescriptorSet`, for server reflection.
+pub const FILE_DESCRIPTOR_SET: &[u8] = tonic::include_file_descriptor_set!("fleetbeat_descriptor");
