@@ -1,1 +1,47 @@
-fn main() {}
+//! `cargo xtask demo` shows the main job on real processes; `cargo xtask test` checks everything.
+//! Both install what the machine lacks and say so.
+#![expect(
+    clippy::print_stdout,
+    reason = "a command-line tool speaks on its standard output"
+)]
+
+mod checks;
+mod demo;
+mod packages;
+mod steps;
+mod workspace;
+
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(
+    name = "cargo xtask",
+    about = "Sets up and runs Fleetbeat's main job and all of its tests"
+)]
+struct Arguments {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Builds a release and shows the main job: server, agents, a retune, faults. Stays up until Ctrl-C
+    Demo {
+        /// Handed to `fleetbeat-drill demo`, such as `--seconds 60 --report report.json`
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
+    /// Formatting, lints, dependencies, build, all tests
+    Test {
+        /// Leaves out the fleets of real processes and the documentation's examples
+        #[arg(long)]
+        quick: bool,
+    },
+}
+
+fn main() -> anyhow::Result<()> {
+    match Arguments::parse().task {
+        Task::Demo { arguments } => demo::run(&arguments),
+        Task::Test { quick } => checks::run(quick),
+    }
+}

