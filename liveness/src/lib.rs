@@ -1,1 +1,37 @@
-//! Pure decisions.
+//! Pure decisions of Fleetbeat: who is late, when to beat, how to retune safely, when to come back.
+//!
+//! Everything here takes the time (a [`Moment`]) and randomness as arguments and returns a decision.
+//! Nothing waits, sends, logs or reads a clock, so each rule can be tested against every schedule of
+//! loss, delay and reordering.
+//!
+//! | question | module |
+//! |---|---|
+//! | what a tuning is and which ones are allowed | [`tuning`] |
+//! | how long each side may hear nothing | [`expectation`] |
+//! | what holds between a push and its answer | [`retune`] |
+//! | which tuning an agent should have | [`policy`] |
+//! | when the agent sends | [`beat`] |
+//! | when the agent comes back | [`backoff`] |
+//! | who is silent for too long | [`verdict`], [`deafness`], [`wheel`] |
+//! | which of two sessions is the newer | [`fence`] |
+//! | how round trips are kept | [`rtt`], [`histogram`] |
+
+pub mod backoff;
+pub mod beat;
+pub mod deafness;
+mod draw;
+pub mod expectation;
+pub mod fence;
+pub mod histogram;
+pub mod moment;
+pub mod policy;
+pub mod retune;
+pub mod rtt;
+pub mod tuning;
+pub mod verdict;
+pub mod wheel;
+
+pub use expectation::Expectation;
+pub use moment::Moment;
+pub use retune::Revised;
+pub use tuning::{Tuning, TuningError};

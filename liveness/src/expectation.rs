@@ -1,0 +1,30 @@
+//! How long each side may hear nothing.
+
+use std::time::Duration;
+
+/// What a tuning means to those who wait. Everything that waits reads only this.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Expectation {
+    /// Silence of the agent after which it is suspect: `T + W`. Equal to `offline_after` when N = 1,
+    /// which leaves no time for suspicion.
+    pub suspect_after: Duration,
+    /// Silence of the agent after which it is offline: `D = N·T + W`.
+    pub offline_after: Duration,
+    /// Longest time between two answers of the server: `R = pong_every·T`.
+    pub reverse_gap: Duration,
+    /// Silence of the server after which the agent leaves: `N·R + W`.
+    pub server_dead_after: Duration,
+}
+
+impl Expectation {
+    /// The larger of each component: tolerates whatever either of the two tolerates.
+    #[must_use]
+    pub fn component_max(self, other: Self) -> Self {
+        Self {
+            suspect_after: self.suspect_after.max(other.suspect_after),
+            offline_after: self.offline_after.max(other.offline_after),
+            reverse_gap: self.reverse_gap.max(other.reverse_gap),
+            server_dead_after: self.server_dead_after.max(other.server_dead_after),
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! The last round trips of one session.
+
+use std::time::Duration;
+
+use crate::moment::nanos;
+
+/// How many samples a [`Window`] holds.
+pub const SAMPLES: usize = 20;
+
+/// The last [`SAMPLES`] round trips, without allocation. Percentiles are nearest-rank: always one of the
+/// samples.
+#[derive(Debug, Clone, Default)]
+pub struct Window {
+    nanos: [u64; SAMPLES],
+    len: usize,
+    next: usize,
+}
+
+impl Window {
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Keeps a sample; the oldest leaves a full window.
+    pub fn push(&mut self, sample: Duration) {
+        self.nanos[self.next] = nanos(sample);
+        self.next = (self.next + 1) % SAMPLES;
+        self.len = (self.len + 1).min(SAMPLES);
+    }
+
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// `None` without samples.
+    #[must_use]
+    pub fn median(&self) -> Option<Duration> {
+        self.percentile(50)
+    }
+
+    /// `None` without samples.
+    #[must_use]
+    pub fn p95(&self) -> Option<Duration> {
+        self.percentile(95)
+    }
+
+    /// The sample kept last; `None` without samples.
+    #[must_use]
+    pub fn last(&self) -> Option<Duration> {
+        let newest = (self.next + SAMPLES - 1) % SAMPLES;
+        (self.len > 0).then(|| Duration::from_nanos(self.nanos[newest]))
+    }
+
+    fn percentile(&self, percent: usize) -> Option<Duration> {
+        let mut kept = self.nanos;
+        let kept = &mut kept[..self.len];
+        kept.sort_unstable();
+        let rank = (self.len * percent).div_ceil(100);
+        kept.get(rank.checked_sub(1)?)
+            .copied()
+            .map(Duration::from_nanos)
+    }
+}
