@@ -1,11 +1,14 @@
 //! The wire contract of Fleetbeat.
 //!
 //! `v1` holds what `session.proto` (agents) and `fleet.proto` (operators) define; the comments in
-//! those files are the specification. Nothing here decides anything.
+//! those files are the specification. Conversions to and from the values of `fleetbeat-liveness` are
+//! here as well, so that each end reads a message the same way. Nothing here decides anything.
 
 mod codec;
+mod convert;
 
 pub use codec::SmallCodec;
+pub use convert::{Unusable, nanos};
 
 /// Version 1 of the contract.
 pub mod v1 {

@@ -1,1 +1,8 @@
-//! The server.
+//! The Fleetbeat server: judges agents by their heartbeats, retunes them live, records what
+//! happened.
+//!
+//! Imports point one way: `lane → registry → liveness`; `judge → registry, liveness`;
+//! `record → store`; nobody imports `lane` but the composition root.
+
+pub mod clock;
+pub mod registry;

@@ -1,0 +1,29 @@
+//! Who is connected, and what can be said about every known agent.
+//!
+//! A heartbeat never comes here: the lane has its [`Session`] in hand. The registry is asked when a
+//! session opens or ends, when the judge finds an agent silent, and by operators and the recorder.
+//!
+//! Lock order: a shard of the map, then one agent. Nothing is sent while either is held.
+
+mod agent;
+mod dirty;
+mod journal;
+mod lane_gauge;
+mod link;
+mod meter;
+mod outbox;
+mod roster;
+mod rtt_meter;
+mod session;
+mod view;
+
+pub use agent::{Agent, Facts, Known};
+pub use dirty::Dirty;
+pub use journal::{Entry, Transition};
+pub use lane_gauge::LaneGauge;
+pub use link::Link;
+pub use meter::{GroupMeter, Meters};
+pub use outbox::{Farewell, Outbox};
+pub use roster::{Opened, Opening, Refused, Registry};
+pub use session::{Answered, Ending, Session, Totals};
+pub use view::{AgentView, SessionView};

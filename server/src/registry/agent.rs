@@ -1,0 +1,180 @@
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use fleetbeat_liveness::expectation::Expectation;
+use fleetbeat_liveness::fence::{Fence, Held};
+use fleetbeat_liveness::moment::Moment;
+use fleetbeat_liveness::policy::Attributes;
+use fleetbeat_liveness::retune::Revised;
+use fleetbeat_liveness::verdict::Verdict;
+use parking_lot::{Mutex, MutexGuard};
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use super::dirty::Mark;
+use super::journal::Journal;
+use super::{Entry, Session, Transition};
+
+/// One agent that this server knows, with or without a session.
+#[derive(Debug)]
+pub struct Agent {
+    pub id: Uuid,
+    /// Dense index in the order of acquaintance; the judge keys its wheel by it.
+    pub number: usize,
+    state: Mutex<State>,
+    pub(super) judged: Mark,
+    pub(super) recorded: Mark,
+}
+
+/// What an agent tells about itself; attributes, never keys.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Facts {
+    pub name: String,
+    pub group: String,
+    pub labels: BTreeMap<String, String>,
+    pub agent_version: String,
+    pub boot_id: String,
+    pub address: String,
+}
+
+/// An agent as Postgres remembers it.
+#[derive(Clone, Debug)]
+pub struct Known {
+    pub id: Uuid,
+    pub facts: Facts,
+    pub fence: Fence,
+    pub verdict: Verdict,
+    pub last_seen: Option<OffsetDateTime>,
+    pub applied: Option<Revised>,
+}
+
+#[derive(Debug)]
+pub(super) struct State {
+    pub facts: Arc<Facts>,
+    /// Highest fence ever seen and, when this run saw it, whose it was.
+    pub fence: Option<Fence>,
+    pub held: Option<Held>,
+    pub session: Option<Arc<Session>>,
+    pub verdict: Verdict,
+    pub since: OffsetDateTime,
+    pub because: String,
+    /// Of the session that ended last.
+    pub last: Option<Last>,
+    pub applied: Option<Revised>,
+    /// Last valid message by the wall clock, for people; of a session it is computed.
+    pub last_seen: Option<OffsetDateTime>,
+    /// When an `unknown` agent has had its fair chance to come back.
+    pub decide_at: Option<Moment>,
+    pub twin_seen: bool,
+    pub journal: Journal,
+}
+
+/// What the judge goes on with after a session has ended.
+#[derive(Clone, Copy, Debug)]
+pub struct Last {
+    pub heard: Moment,
+    pub opened: Moment,
+    pub expectation: Expectation,
+    pub lane: usize,
+}
+
+/// What the judge has to know of one agent.
+#[derive(Clone, Debug)]
+pub struct Watch {
+    pub session: Option<Arc<Session>>,
+    pub verdict: Verdict,
+    pub last: Option<Last>,
+    pub decide_at: Option<Moment>,
+}
+
+impl Agent {
+    pub(super) fn new(id: Uuid, number: usize, now: OffsetDateTime) -> Self {
+        let state = State {
+            facts: Arc::default(),
+            fence: None,
+            held: None,
+            session: None,
+            verdict: Verdict::Unknown,
+            since: now,
+            because: "never heard of".to_owned(),
+            last: None,
+            applied: None,
+            last_seen: None,
+            decide_at: None,
+            twin_seen: false,
+            journal: Journal::default(),
+        };
+        Self {
+            id,
+            number,
+            state: Mutex::new(state),
+            judged: Mark::default(),
+            recorded: Mark::default(),
+        }
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock()
+    }
+
+    #[must_use]
+    pub fn facts(&self) -> Arc<Facts> {
+        Arc::clone(&self.lock().facts)
+    }
+
+    #[must_use]
+    pub fn session(&self) -> Option<Arc<Session>> {
+        self.lock().session.clone()
+    }
+
+    #[must_use]
+    pub fn watch(&self) -> Watch {
+        let state = self.lock();
+        Watch {
+            session: state.session.clone(),
+            verdict: state.verdict,
+            last: state.last,
+            decide_at: state.decide_at,
+        }
+    }
+
+    /// Takes the transitions that wait for the recorder, oldest first.
+    #[must_use]
+    pub fn take_journal(&self) -> Vec<Entry> {
+        self.lock().journal.take()
+    }
+
+    /// True while transitions wait for the recorder.
+    #[must_use]
+    pub fn has_journal(&self) -> bool {
+        !self.lock().journal.is_empty()
+    }
+}
+
+impl State {
+    /// Changes the verdict and writes it down; false when it stands already.
+    pub fn judge(&mut self, to: Verdict, because: String, at: OffsetDateTime) -> bool {
+        let from = self.verdict;
+        if from == to {
+            return false;
+        }
+        self.verdict = to;
+        self.since = at;
+        self.because.clone_from(&because);
+        self.journal
+            .push(at, Transition::Verdict { from, to, because });
+        true
+    }
+}
+
+impl Facts {
+    /// What policies select on.
+    #[must_use]
+    pub fn attributes(&self, id: Uuid) -> Attributes {
+        Attributes {
+            agent_id: id.into_bytes(),
+            group: self.group.clone(),
+            labels: self.labels.clone(),
+        }
+    }
+}

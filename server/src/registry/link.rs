@@ -1,0 +1,75 @@
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::task::Waker;
+
+use fleetbeat_liveness::moment::Moment;
+use futures_util::task::AtomicWaker;
+use parking_lot::Mutex;
+
+use super::Session;
+
+/// What a session tells the connection that carries it.
+#[derive(Debug, Default)]
+pub struct Link {
+    waker: AtomicWaker,
+    sessions: Mutex<Vec<Weak<Session>>>,
+    /// The kernel's buffer was seen empty at this moment, after everything before was read.
+    quiet_at: AtomicU64,
+    peek: AtomicBool,
+    retuned: AtomicBool,
+}
+
+impl Link {
+    pub(super) fn carry(&self, session: &Arc<Session>) {
+        let mut sessions = self.sessions.lock();
+        sessions.retain(|weak| weak.strong_count() > 0);
+        sessions.push(Arc::downgrade(session));
+        drop(sessions);
+        self.apply_socket_options();
+    }
+
+    /// Live sessions on this connection.
+    pub fn sessions(&self) -> Vec<Arc<Session>> {
+        let sessions = self.sessions.lock();
+        let live = sessions.iter().filter_map(Weak::upgrade);
+        live.filter(|session| session.ending().is_none()).collect()
+    }
+
+    /// The connection sleeps until its socket, or one of the requests below, wakes it.
+    pub fn register(&self, waker: &Waker) {
+        self.waker.register(waker);
+    }
+
+    pub(super) fn request_peek(&self) {
+        self.peek.store(true, Ordering::Release);
+        self.waker.wake();
+    }
+
+    pub(super) fn apply_socket_options(&self) {
+        self.retuned.store(true, Ordering::Release);
+        self.waker.wake();
+    }
+
+    /// Whether somebody wants to know if bytes wait in the kernel.
+    #[must_use]
+    pub fn peek_requested(&self) -> bool {
+        self.peek.load(Ordering::Acquire)
+    }
+
+    /// Nothing waited in the kernel at `now`, and everything read before has been handed on.
+    pub fn quiet(&self, now: Moment) {
+        self.peek.store(false, Ordering::Release);
+        self.quiet_at.store(now.as_nanos(), Ordering::Release);
+    }
+
+    #[must_use]
+    pub fn quiet_since(&self, nominated: Moment) -> bool {
+        Moment::from_nanos(self.quiet_at.load(Ordering::Acquire)) >= nominated
+    }
+
+    /// Whether the socket options have to follow a retune; clears the request.
+    #[must_use]
+    pub fn take_retuned(&self) -> bool {
+        self.retuned.swap(false, Ordering::AcqRel)
+    }
+}

@@ -1,0 +1,84 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use fleetbeat_liveness::fence::Fence;
+use fleetbeat_liveness::moment::Moment;
+use fleetbeat_liveness::retune::Revised;
+use fleetbeat_liveness::rtt;
+use fleetbeat_liveness::verdict::Verdict;
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use super::{Agent, Facts};
+
+/// An agent as people and the recorder see it, at one moment.
+#[derive(Clone, Debug)]
+pub struct AgentView {
+    pub id: Uuid,
+    pub facts: Arc<Facts>,
+    pub verdict: Verdict,
+    pub since: OffsetDateTime,
+    pub because: String,
+    pub fence: Option<Fence>,
+    /// Last valid message, by the wall clock.
+    pub last_seen: Option<OffsetDateTime>,
+    /// Its age on the monotonic clock; `None` when this run never heard the agent.
+    pub age: Option<Duration>,
+    pub session: Option<SessionView>,
+    /// What the agent acknowledged last.
+    pub applied: Option<Revised>,
+    pub twin_seen: bool,
+}
+
+/// A live session at one moment.
+#[derive(Clone, Debug)]
+pub struct SessionView {
+    pub id: Uuid,
+    pub address: String,
+    pub deadline: Duration,
+    pub rtt: rtt::Window,
+    pub waiting_for: Option<Revised>,
+    /// Revision and reason of the last refusal, until another is applied.
+    pub refused: Option<(u64, String)>,
+    /// No PING for N·T + W while other messages arrive: the agent's beat loop is dead.
+    pub beatless: bool,
+}
+
+impl Agent {
+    /// Looks at the agent at `now`, which is `wall` on the wall clock.
+    #[must_use]
+    pub fn view(&self, now: Moment, wall: OffsetDateTime) -> AgentView {
+        let state = self.lock();
+        let heard = state.session.as_ref().map(|session| session.last_heard());
+        let age = heard
+            .or(state.last.map(|last| last.heard))
+            .map(|heard| now.since(heard));
+        let session = state.session.as_ref().map(|session| SessionView {
+            id: session.id,
+            address: session.address.clone(),
+            deadline: session.offline_after(),
+            rtt: session.rtt_window(),
+            waiting_for: session.waiting_for(),
+            refused: session.refused(),
+            beatless: now.since(session.last_pinged()) > session.offline_after()
+                && state.verdict == Verdict::Online,
+        });
+        let applied = state
+            .session
+            .as_ref()
+            .map_or(state.applied, |s| s.acknowledged());
+        AgentView {
+            id: self.id,
+            facts: Arc::clone(&state.facts),
+            verdict: state.verdict,
+            since: state.since,
+            because: state.because.clone(),
+            fence: state.fence,
+            last_seen: age.map(|age| wall - age).or(state.last_seen),
+            age,
+            session,
+            applied,
+            twin_seen: state.twin_seen,
+        }
+    }
+}
