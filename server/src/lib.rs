@@ -6,3 +6,4 @@
 
 pub mod clock;
 pub mod registry;
+pub mod settings;
