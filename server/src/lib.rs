@@ -7,3 +7,4 @@
 pub mod clock;
 pub mod registry;
 pub mod settings;
+pub mod telemetry;

@@ -235,7 +235,9 @@ fn refused_value(error: &clap::Error, setting: &Setting, origin: &Origin) -> Str
         error.get(ContextKind::ValidValue),
         std::error::Error::source(error),
     ) {
-        (Some(ContextValue::Strings(valid)), _) => format!("expected {}", valid.join(" or ")),
+        (Some(ContextValue::Strings(valid)), _) if !valid.is_empty() => {
+            format!("expected {}", valid.join(" or "))
+        }
         (_, Some(source)) => source.to_string(),
         _ => "a value is required".into(),
     };
