@@ -1,1 +1,6 @@
-//! Drills.
+//! How the parameters are verified: real processes on a stage, swarms of simulated agents over the
+//! real contract, and the story that the demonstration tells.
+
+pub mod clock;
+pub mod stage;
+pub mod swarm;

@@ -6,5 +6,3 @@
 
 pub mod clock;
 pub mod registry;
-pub mod settings;
-pub mod telemetry;
