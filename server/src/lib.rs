@@ -6,3 +6,5 @@
 
 pub mod clock;
 pub mod registry;
+pub mod settings;
+pub mod telemetry;
