@@ -14,6 +14,10 @@ pub struct Expectation {
     pub reverse_gap: Duration,
     /// Silence of the server after which the agent leaves: `N·R + W`.
     pub server_dead_after: Duration,
+    /// How long the kernel of either side retransmits before it gives up (TCP_USER_TIMEOUT): `D + W`,
+    /// so that it never ends what the judge tolerates; at least 210 s where gaps reach 120 s, because
+    /// keepalive probes run then and one lost probe must not end the connection.
+    pub kernel_gives_up_after: Duration,
 }
 
 impl Expectation {
@@ -25,6 +29,7 @@ impl Expectation {
             offline_after: self.offline_after.max(other.offline_after),
             reverse_gap: self.reverse_gap.max(other.reverse_gap),
             server_dead_after: self.server_dead_after.max(other.server_dead_after),
+            kernel_gives_up_after: self.kernel_gives_up_after.max(other.kernel_gives_up_after),
         }
     }
 }

@@ -8,6 +8,11 @@ use sha2::{Digest, Sha256};
 use crate::expectation::Expectation;
 use crate::moment::nanos;
 
+/// Gap from which TCP keepalive (first probe after 120 s) runs between heartbeats.
+const PROBES_FROM: Duration = Duration::from_secs(120);
+/// What three keepalive probes 30 s apart take, the first after 120 s.
+const PROBES_TAKE: Duration = Duration::from_secs(210);
+
 pub const INTERVAL_LEAST: Duration = Duration::from_millis(200);
 pub const INTERVAL_MOST: Duration = Duration::from_hours(1);
 pub const MISSES_LEAST: u32 = 1;
@@ -104,7 +109,14 @@ impl Tuning {
             offline_after: self.deadline(),
             reverse_gap,
             server_dead_after: reverse_gap * self.misses + self.timeout,
+            kernel_gives_up_after: self.kernel_gives_up_after(),
         }
+    }
+
+    fn kernel_gives_up_after(&self) -> Duration {
+        let patience = self.deadline() + self.timeout;
+        let longest_gap = self.interval * self.pong_every;
+        if longest_gap >= PROBES_FROM { patience.max(PROBES_TAKE) } else { patience }
     }
 
     /// Identifies the values: the first 8 bytes, big endian, of SHA-256 over T in nanoseconds, N, W in
