@@ -5,7 +5,8 @@
 //! maximum over all of them, raises it before a push becomes visible, and lowers it only when the agent
 //! answers the newest push.
 //!
-//! This relies on one promise of the agent: having received a push, it ignores every older one.
+//! This relies on one promise of the agent: having received a push, it ignores every older one and
+//! answers the same one the same way.
 
 use crate::expectation::Expectation;
 use crate::tuning::Tuning;

@@ -1,0 +1,14 @@
+//! Each decision of the crate against a naive model, its bounds and the hard cases it answers.
+
+mod backoff;
+mod beat;
+mod deafness;
+mod fence;
+mod given;
+mod histogram;
+mod policy;
+mod retune;
+mod rtt;
+mod tuning;
+mod verdict;
+mod wheel;
