@@ -14,7 +14,7 @@ pub struct Expectation {
     pub reverse_gap: Duration,
     /// Silence of the server after which the agent leaves: `N·R + W`.
     pub server_dead_after: Duration,
-    /// How long the kernel of either side retransmits before it gives up (TCP_USER_TIMEOUT): `D + W`,
+    /// How long the kernel of either side retransmits before it gives up (`TCP_USER_TIMEOUT`): `D + W`,
     /// so that it never ends what the judge tolerates; at least 210 s where gaps reach 120 s, because
     /// keepalive probes run then and one lost probe must not end the connection.
     pub kernel_gives_up_after: Duration,

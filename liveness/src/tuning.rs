@@ -9,7 +9,7 @@ use crate::expectation::Expectation;
 use crate::moment::nanos;
 
 /// Gap from which TCP keepalive (first probe after 120 s) runs between heartbeats.
-const PROBES_FROM: Duration = Duration::from_secs(120);
+const PROBES_FROM: Duration = Duration::from_mins(2);
 /// What three keepalive probes 30 s apart take, the first after 120 s.
 const PROBES_TAKE: Duration = Duration::from_secs(210);
 
@@ -116,7 +116,11 @@ impl Tuning {
     fn kernel_gives_up_after(&self) -> Duration {
         let patience = self.deadline() + self.timeout;
         let longest_gap = self.interval * self.pong_every;
-        if longest_gap >= PROBES_FROM { patience.max(PROBES_TAKE) } else { patience }
+        if longest_gap >= PROBES_FROM {
+            patience.max(PROBES_TAKE)
+        } else {
+            patience
+        }
     }
 
     /// Identifies the values: the first 8 bytes, big endian, of SHA-256 over T in nanoseconds, N, W in

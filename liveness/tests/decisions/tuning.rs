@@ -102,10 +102,22 @@ fn a_tuning_compiles_to_what_each_side_expects() {
         offline_after: secs(62),
         reverse_gap: secs(200),
         server_dead_after: secs(602),
+        kernel_gives_up_after: secs(210),
     };
     assert_eq!(lease.expectation(), expected);
     assert_eq!(Tuning::default().deadline(), secs(62));
     assert_eq!(Tuning::default().expectation().server_dead_after, secs(62));
+}
+
+/// B4: the kernel never ends what the judge tolerates, and where keepalive probes run between heartbeats
+/// one lost probe ends nothing.
+#[test]
+fn the_kernel_gives_up_after_the_judge_and_after_three_probes() {
+    let gives_up = |tuning: Tuning| tuning.expectation().kernel_gives_up_after;
+    assert_eq!(gives_up(tuning(20, 3, 2)), secs(64));
+    assert_eq!(gives_up(tuning(119, 1, 1)), secs(121));
+    assert_eq!(gives_up(tuning(120, 1, 1)), secs(210));
+    assert_eq!(gives_up(tuning(300, 3, 2)), secs(904));
 }
 
 #[test]
@@ -193,6 +205,7 @@ proptest! {
     fn suspicion_never_comes_after_the_deadline(tuning in any_tuning()) {
         let expectation = tuning.expectation();
         prop_assert!(expectation.suspect_after <= expectation.offline_after);
+        prop_assert!(expectation.offline_after < expectation.kernel_gives_up_after);
         prop_assert!(expectation.offline_after <= expectation.server_dead_after);
     }
 }
