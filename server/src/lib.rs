@@ -5,6 +5,8 @@
 //! `record → store`; nobody imports `lane` but the composition root.
 
 pub mod clock;
+pub mod judge;
+pub mod lane;
 pub mod registry;
 pub mod settings;
 pub mod telemetry;

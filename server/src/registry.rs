@@ -17,7 +17,7 @@ mod rtt_meter;
 mod session;
 mod view;
 
-pub use agent::{Agent, Facts, Known};
+pub use agent::{Agent, Facts, Known, Last, Watch};
 pub use dirty::Dirty;
 pub use journal::{Entry, Transition};
 pub use lane_gauge::LaneGauge;

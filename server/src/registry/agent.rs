@@ -153,7 +153,7 @@ impl Agent {
 
 impl State {
     /// Changes the verdict and writes it down; false when it stands already.
-    pub fn judge(&mut self, to: Verdict, because: String, at: OffsetDateTime) -> bool {
+    pub(super) fn judge(&mut self, to: Verdict, because: String, at: OffsetDateTime) -> bool {
         let from = self.verdict;
         if from == to {
             return false;

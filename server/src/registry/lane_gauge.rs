@@ -1,8 +1,10 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use fleetbeat_liveness::deafness::Deafness;
 use fleetbeat_liveness::moment::Moment;
 use fleetbeat_proto::nanos;
+use parking_lot::Mutex;
 
 /// How late a lane's own tick may be before its silence is blamed on the lane.
 const OVERDUE: Duration = Duration::from_secs(1);
@@ -15,10 +17,8 @@ pub struct LaneGauge {
     beats: AtomicU64,
     lag_ns: AtomicU64,
     ticked: AtomicU64,
-    stalls: AtomicU64,
-    stalled_ns: AtomicU64,
-    deaf_since: AtomicU64,
-    grace_until: AtomicU64,
+    resumed: AtomicU64,
+    deafness: Mutex<Deafness>,
     deaf: AtomicBool,
 }
 
@@ -35,38 +35,44 @@ impl LaneGauge {
         self.beats.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The lane's runtime woke at `now`, `lag` later than it asked for.
-    pub(crate) fn ticked(&self, now: Moment, lag: Duration) {
-        self.lag_ns.store(nanos(lag), Ordering::Relaxed);
-        self.ticked.store(now.as_nanos(), Ordering::Relaxed);
+    /// The lane's runtime woke at `now` and should have woken at `due`. Returns the length of the
+    /// stall when there was one.
+    pub(crate) fn ticked(&self, now: Moment, due: Moment) -> Option<Duration> {
+        self.lag_ns.store(nanos(now.since(due)), Ordering::Relaxed);
+        let stall = self.deafness.lock().observe(now, due);
+        if stall.is_some() {
+            self.resumed.store(now.as_nanos(), Ordering::Release);
+        }
+        self.ticked.store(now.as_nanos(), Ordering::Release);
+        stall
     }
 
-    /// The lane did not run from `began` on; nobody live then is convicted before `grace_until`.
-    pub(crate) fn stalled(&self, began: Moment, length: Duration, grace_until: Moment) {
-        self.stalls.fetch_add(1, Ordering::Relaxed);
-        self.stalled_ns.fetch_add(nanos(length), Ordering::Relaxed);
-        self.deaf_since.store(began.as_nanos(), Ordering::Relaxed);
-        self.grace_until
-            .store(grace_until.as_nanos(), Ordering::Relaxed);
-    }
-
-    /// When verdicts on a session opened at `opened` may fall again.
+    /// Until when nobody is convicted who was live at `opened` and lived through a stall.
     #[must_use]
-    pub fn grace(&self, opened: Moment) -> Option<Moment> {
-        let began = Moment::from_nanos(self.deaf_since.load(Ordering::Relaxed));
-        let until = Moment::from_nanos(self.grace_until.load(Ordering::Relaxed));
-        (until > Moment::ZERO && opened <= began).then_some(until)
+    pub fn grace_for(&self, opened: Moment) -> Option<Moment> {
+        self.deafness.lock().grace_for(opened)
     }
 
-    /// True while the lane has not run for so long that the silence of its sessions proves nothing.
+    /// True while the silence of the lane's sessions proves nothing: it has not run for a second, or
+    /// resumed less than a second ago and may not have read everything yet.
     #[must_use]
     pub fn overdue(&self, now: Moment) -> bool {
-        now.since(Moment::from_nanos(self.ticked.load(Ordering::Relaxed))) > OVERDUE
+        let resumed = self.resumed.load(Ordering::Acquire);
+        self.idle(now) > OVERDUE
+            || (resumed > 0 && now.since(Moment::from_nanos(resumed)) < OVERDUE)
     }
 
-    /// Set by the judge when the lane left a nomination unanswered.
+    /// Time since the lane last ran.
+    #[must_use]
+    pub fn idle(&self, now: Moment) -> Duration {
+        now.since(Moment::from_nanos(self.ticked.load(Ordering::Acquire)))
+    }
+
+    /// Set by the judge while the lane leaves a nomination unanswered.
+    ///
+    /// Returns whether that changed anything.
     pub(crate) fn set_deaf(&self, deaf: bool) -> bool {
-        self.deaf.swap(deaf, Ordering::Relaxed)
+        self.deaf.swap(deaf, Ordering::Relaxed) != deaf
     }
 
     #[must_use]
@@ -93,7 +99,7 @@ impl LaneGauge {
     /// Stalls over 1 s since the start, and their sum.
     #[must_use]
     pub fn stalls(&self) -> (u64, Duration) {
-        let sum = Duration::from_nanos(self.stalled_ns.load(Ordering::Relaxed));
-        (self.stalls.load(Ordering::Relaxed), sum)
+        let deafness = self.deafness.lock();
+        (deafness.stalls(), deafness.stalled())
     }
 }

@@ -1,9 +1,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use fleetbeat_liveness::backoff::reconnect_spread;
+use fleetbeat_liveness::deafness::Deafness;
 use fleetbeat_liveness::fence::{Claim, Fence, Held, InstanceId, claim, claim_without_proof};
 use fleetbeat_liveness::moment::Moment;
 use fleetbeat_liveness::policy::PolicySet;
@@ -41,6 +42,10 @@ pub struct Registry {
     /// Sessions with answers to a push.
     answers: Dirty<Session>,
     sessions: AtomicU64,
+    /// Records that wait for Postgres, as agents are told.
+    backlog: AtomicU32,
+    /// Stalls of the judge: of the whole process, as far as anybody can tell.
+    deafness: Mutex<Deafness>,
     /// Reconnects per second that the server is willing to take.
     admission_per_s: u64,
 }
@@ -88,6 +93,8 @@ impl Registry {
             record: Dirty::default(),
             answers: Dirty::default(),
             sessions: AtomicU64::new(0),
+            backlog: AtomicU32::new(0),
+            deafness: Mutex::default(),
             admission_per_s,
         }
     }
@@ -134,6 +141,34 @@ impl Registry {
     #[must_use]
     pub fn session_count(&self) -> u64 {
         self.sessions.load(Ordering::Relaxed)
+    }
+
+    /// The judge ran at `now` and should have run at `due`. Returns the length of the stall when there
+    /// was one.
+    pub fn judged_at(&self, now: Moment, due: Moment) -> Option<Duration> {
+        self.deafness.lock().observe(now, due)
+    }
+
+    /// Until when nobody is convicted who was live at `opened` and lived through a stall of the process.
+    #[must_use]
+    pub fn grace_for(&self, opened: Moment) -> Option<Moment> {
+        self.deafness.lock().grace_for(opened)
+    }
+
+    /// Stalls of the whole process.
+    #[must_use]
+    pub fn deafness(&self) -> Deafness {
+        self.deafness.lock().clone()
+    }
+
+    /// Records that wait for Postgres: the depth of the work queue that PONG tells.
+    #[must_use]
+    pub fn backlog(&self) -> u32 {
+        self.backlog.load(Ordering::Relaxed)
+    }
+
+    pub fn set_backlog(&self, records: u32) {
+        self.backlog.store(records, Ordering::Relaxed);
     }
 
     fn shard(&self, id: Uuid) -> &Mutex<HashMap<Uuid, Arc<Agent>>> {

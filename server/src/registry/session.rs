@@ -40,6 +40,8 @@ pub struct Session {
     rtt: RttMeter,
     /// W of the tuning that the agent runs, nanoseconds.
     late_above: AtomicU64,
+    /// Every how many PINGs one is answered.
+    pong_every: AtomicU64,
     offline_after: AtomicU64,
     tuning: Mutex<TuningState>,
     /// The agent is not counted as online: the next message has to say so.
@@ -135,6 +137,7 @@ impl Session {
             beats: AtomicU64::new(0),
             rtt: RttMeter::default(),
             late_above: AtomicU64::new(0),
+            pong_every: AtomicU64::new(1),
             offline_after: AtomicU64::new(0),
             tuning: Mutex::new(TuningState {
                 retune,
@@ -251,10 +254,12 @@ impl Session {
         self.tuning.lock().refused.clone()
     }
 
-    /// The smallest `pong_every` that the agent may be running.
+    /// Whether the PING with this number is to be answered: every k-th is, for the smallest k that
+    /// the agent may be running, and the first.
     #[must_use]
-    pub fn pong_every(&self) -> u32 {
-        self.tuning.lock().retune.pong_every()
+    pub fn answers(&self, seq: u64) -> bool {
+        let every = self.pong_every.load(Ordering::Relaxed).max(1);
+        seq == 1 || seq.is_multiple_of(every)
     }
 
     // ------------------------------------------------ retuning
@@ -344,6 +349,8 @@ impl Session {
         self.offline_after.store(nanos(deadline), Ordering::Release);
         let timeout = retune.applied().tuning.timeout();
         self.late_above.store(nanos(timeout), Ordering::Relaxed);
+        self.pong_every
+            .store(retune.pong_every().into(), Ordering::Relaxed);
     }
 
     // ------------------------------------------------ nomination and end
