@@ -2,5 +2,7 @@
 //! real contract, and the story that the demonstration tells.
 
 pub mod clock;
+pub mod ledger;
 pub mod stage;
+pub mod story;
 pub mod swarm;

@@ -4,6 +4,7 @@
     reason = "a command-line tool speaks on its standard output"
 )]
 
+mod demo_command;
 mod swarm_command;
 
 use std::process::ExitCode;
@@ -26,10 +27,13 @@ struct Arguments {
 enum Drill {
     /// Simulated agents over the real contract, until SIGTERM or for some seconds
     Swarm(swarm_command::Arguments),
+    /// The main job as a story on real processes; stays up until Ctrl-C
+    Demo(demo_command::Arguments),
 }
 
 fn main() -> Result<ExitCode> {
     match Arguments::parse().drill {
         Drill::Swarm(arguments) => swarm_command::run(arguments),
+        Drill::Demo(arguments) => demo_command::run(&arguments),
     }
 }

@@ -3,6 +3,7 @@
 //! by a panic, which shows the ends of the logs first.
 
 mod binaries;
+mod crowd;
 mod metrics;
 mod operator;
 mod orphan;
@@ -23,6 +24,7 @@ use sqlx::postgres::PgPoolOptions;
 use tempfile::TempDir;
 
 pub use binaries::Binaries;
+pub use crowd::Crowd;
 pub use metrics::Metrics;
 pub use operator::{Operator, tuning};
 pub use postgres::Postgres;

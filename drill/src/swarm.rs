@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 use tonic::transport::{Channel, Endpoint};
 
 pub use counts::{Counts, Live, Reading, Report, Told};
+pub use wire::reason_name;
 
 use agent::Agent;
 

@@ -11,13 +11,17 @@ const QUIT_WITHIN: Duration = Duration::from_secs(5);
 
 /// Ends the private Postgres that a killed server left behind in its data directory.
 pub(super) fn end_postgres(data: &Path, known: Option<u32>) {
-    let postgres = data.join("postgres");
-    let nested = std::fs::read_dir(&postgres).into_iter().flatten().flatten();
-    let folders = nested.map(|entry| entry.path()).chain([postgres.clone()]);
-    let noted = folders.filter_map(|folder| noted_pid(&folder));
-    for pid in known.into_iter().chain(noted) {
+    for pid in known.into_iter().chain(noted(data)) {
         end(pid, data);
     }
+}
+
+/// Postmasters that the pid files below the data directory name.
+pub(super) fn noted(data: &Path) -> impl Iterator<Item = u32> {
+    let postgres = data.join("postgres");
+    let nested = std::fs::read_dir(&postgres).into_iter().flatten().flatten();
+    let folders = nested.map(|entry| entry.path()).chain([postgres]);
+    folders.filter_map(|folder| noted_pid(&folder))
 }
 
 /// First line of `postmaster.pid`.

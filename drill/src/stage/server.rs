@@ -106,6 +106,19 @@ impl Server {
         self.data.join("operator.token")
     }
 
+    /// The postmaster of its private Postgres, as it is noted at the moment.
+    pub fn postgres_pid(&self) -> Result<u32> {
+        orphan::noted(&self.data)
+            .next()
+            .context("the server has no private Postgres that runs")
+    }
+
+    /// What the server said so far.
+    pub fn log(&self) -> Result<String> {
+        let log = self.logs.join("server.log");
+        std::fs::read_to_string(&log).with_context(|| format!("cannot read {}", log.display()))
+    }
+
     /// The running process.
     pub fn process(&mut self) -> Result<&mut Process> {
         self.process.as_mut().context("the server is not running")

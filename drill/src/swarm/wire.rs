@@ -56,7 +56,8 @@ pub(super) fn window(bye: &v1::Bye) -> Option<(Duration, Duration)> {
 }
 
 /// `CLOSE_REASON_SERVER_DRAIN` as people and reports write it: `server_drain`.
-pub(crate) fn reason_name(reason: v1::CloseReason) -> String {
+#[must_use]
+pub fn reason_name(reason: v1::CloseReason) -> String {
     reason
         .as_str_name()
         .trim_start_matches("CLOSE_REASON_")
