@@ -1,0 +1,12 @@
+//! How views look to people. Pure: a view and a style in, text out.
+
+mod agent;
+mod event;
+mod grid;
+mod status;
+mod tuning;
+
+pub(crate) use agent::{agent, agents};
+pub(crate) use event::event;
+pub(crate) use status::status;
+pub(crate) use tuning::{changes, outcome, policies, progress, progress_line, revisions};

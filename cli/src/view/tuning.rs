@@ -1,0 +1,277 @@
+use fleetbeat_liveness as liveness;
+use fleetbeat_proto::{nanos, v1};
+use serde::Serialize;
+
+use super::Time;
+
+/// T, N, W as one value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub(crate) struct Tuning {
+    pub(crate) interval_ns: u64,
+    pub(crate) misses: u32,
+    pub(crate) timeout_ns: u64,
+    pub(crate) pong_every: u32,
+    /// D; unset when the values are outside the bounds that this program knows.
+    pub(crate) deadline_ns: Option<u64>,
+}
+
+impl Tuning {
+    /// Nothing when one of the three is missing.
+    pub(crate) fn from_wire(wire: &v1::Tuning) -> Option<Self> {
+        let (interval_ns, misses, timeout_ns) = (wire.interval_ns?, wire.misses?, wire.timeout_ns?);
+        let pong_every = wire.pong_every.unwrap_or(1);
+        let within_bounds = liveness::Tuning::try_from(*wire).ok();
+        let deadline_ns = within_bounds.map(|tuning| nanos(tuning.deadline()));
+        Some(Self {
+            interval_ns,
+            misses,
+            timeout_ns,
+            pong_every,
+            deadline_ns,
+        })
+    }
+
+    pub(crate) fn of(wire: Option<&v1::Tuning>) -> Option<Self> {
+        wire.and_then(Self::from_wire)
+    }
+}
+
+/// A tuning with the revision that gave it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub(crate) struct Revised {
+    pub(crate) revision: u64,
+    #[serde(flatten)]
+    pub(crate) tuning: Tuning,
+}
+
+impl Revised {
+    pub(crate) fn of(wire: Option<&v1::RevisedTuning>) -> Option<Self> {
+        let wire = wire?;
+        Some(Self {
+            revision: wire.revision,
+            tuning: Tuning::of(wire.tuning.as_ref())?,
+        })
+    }
+}
+
+/// `fleetbeat tune show`
+#[derive(Debug, Serialize)]
+pub(crate) struct Policies {
+    pub(crate) revision: u64,
+    pub(crate) policies: Vec<Policy>,
+    /// Where no policy speaks.
+    pub(crate) defaults: Option<Tuning>,
+    /// For the agent or group that was asked for.
+    pub(crate) effective: Option<Revised>,
+    pub(crate) effective_because: Option<String>,
+}
+
+/// What one selector gets. No group is the whole fleet.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct Policy {
+    pub(crate) group: Option<String>,
+    #[serde(flatten)]
+    pub(crate) tuning: Tuning,
+}
+
+impl Policies {
+    pub(crate) fn from_wire(wire: v1::GetTuningResponse) -> Self {
+        let set = wire.policies.unwrap_or_default();
+        Self {
+            revision: set.revision,
+            policies: set
+                .policies
+                .into_iter()
+                .filter_map(Policy::from_wire)
+                .collect(),
+            defaults: Tuning::of(wire.defaults.as_ref()),
+            effective: Revised::of(wire.effective.as_ref()),
+            effective_because: super::told(wire.effective_because),
+        }
+    }
+}
+
+impl Policy {
+    pub(crate) fn from_wire(wire: v1::Policy) -> Option<Self> {
+        let tuning = Tuning::of(wire.tuning.as_ref())?;
+        Some(Self {
+            group: wire.selector.and_then(|selector| selector.group),
+            tuning,
+        })
+    }
+}
+
+/// What a selector had and has. No group is the whole fleet.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct Change {
+    pub(crate) group: Option<String>,
+    pub(crate) before: Option<Tuning>,
+    pub(crate) after: Option<Tuning>,
+}
+
+/// `fleetbeat tune set`, `unset`, `rollback`
+#[derive(Debug, Serialize)]
+pub(crate) struct Outcome {
+    /// The revision made; none for a dry run or when nothing would change.
+    pub(crate) revision: Option<u64>,
+    pub(crate) dry_run: bool,
+    pub(crate) changes: Vec<Change>,
+    /// Live agents to which the value goes.
+    pub(crate) targets: u64,
+    /// Where the push ended; none when it was not waited for.
+    pub(crate) progress: Option<Progress>,
+}
+
+/// `fleetbeat tune watch`, and the end of `tune set`
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct Progress {
+    pub(crate) revision: u64,
+    pub(crate) targets: u64,
+    pub(crate) applied: u64,
+    pub(crate) refused: u64,
+    pub(crate) lost: u64,
+    pub(crate) superseded: u64,
+    pub(crate) waiting: u64,
+    pub(crate) ack_p50_ns: Option<u64>,
+    pub(crate) ack_p99_ns: Option<u64>,
+    pub(crate) refusals: Vec<Refusal>,
+    /// The server says that nothing more is to come.
+    pub(crate) done: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct Refusal {
+    pub(crate) agent_id: String,
+    pub(crate) agent_name: String,
+    pub(crate) reason: String,
+}
+
+impl Progress {
+    pub(crate) fn from_wire(wire: v1::RevisionProgress) -> Self {
+        let refusal = |refusal: v1::Refusal| Refusal {
+            agent_id: refusal.agent_id,
+            agent_name: refusal.agent_name,
+            reason: refusal.reason,
+        };
+        Self {
+            revision: wire.revision,
+            targets: wire.targets,
+            applied: wire.applied,
+            refused: wire.refused,
+            lost: wire.lost,
+            superseded: wire.superseded,
+            waiting: wire.waiting,
+            ack_p50_ns: wire.ack_p50_ns,
+            ack_p99_ns: wire.ack_p99_ns,
+            refusals: wire.refusals.into_iter().map(refusal).collect(),
+            done: wire.done,
+        }
+    }
+
+    /// Every agent that was sent the value has applied it.
+    pub(crate) fn all_applied(&self) -> bool {
+        self.done && self.applied == self.targets
+    }
+
+    /// Targets from which nothing more is to come.
+    pub(crate) fn settled(&self) -> u64 {
+        self.targets.saturating_sub(self.waiting)
+    }
+}
+
+/// `fleetbeat tune history`
+#[derive(Debug, Serialize)]
+pub(crate) struct Revisions {
+    /// Newest first.
+    pub(crate) revisions: Vec<Revision>,
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct Revision {
+    pub(crate) revision: u64,
+    pub(crate) parent: u64,
+    pub(crate) created_at: Time,
+    pub(crate) author: String,
+    pub(crate) reason: String,
+    pub(crate) changes: Vec<String>,
+    /// Live agents on which it is the one last applied.
+    pub(crate) applied_now: u64,
+}
+
+impl Revision {
+    pub(crate) fn from_wire(wire: v1::Revision) -> Self {
+        Self {
+            revision: wire.revision,
+            parent: wire.parent,
+            created_at: Time(wire.created_unix_us),
+            author: wire.author,
+            reason: wire.reason,
+            changes: wire.changes,
+            applied_now: wire.applied_now,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wire(interval_ns: u64) -> v1::Tuning {
+        v1::Tuning {
+            interval_ns: Some(interval_ns),
+            misses: Some(3),
+            timeout_ns: Some(2_000_000_000),
+            pong_every: None,
+        }
+    }
+
+    #[test]
+    fn the_deadline_is_n_times_t_plus_w() {
+        let tuning = Tuning::from_wire(&wire(20_000_000_000)).unwrap();
+        assert_eq!(tuning.deadline_ns, Some(62_000_000_000));
+        assert_eq!(tuning.pong_every, 1);
+    }
+
+    #[test]
+    fn values_beyond_the_bounds_are_shown_without_a_deadline() {
+        let tuning = Tuning::from_wire(&wire(u64::MAX)).unwrap();
+        assert_eq!((tuning.interval_ns, tuning.deadline_ns), (u64::MAX, None));
+    }
+
+    #[test]
+    fn a_part_alone_is_no_tuning() {
+        assert_eq!(
+            Tuning::from_wire(&v1::Tuning {
+                misses: None,
+                ..wire(1)
+            }),
+            None
+        );
+    }
+
+    #[test]
+    fn all_applied_needs_the_end_of_the_push() {
+        let progress = Progress {
+            targets: 2,
+            applied: 2,
+            ..Progress::default()
+        };
+        assert!(!progress.all_applied());
+        assert!(
+            Progress {
+                done: true,
+                ..progress.clone()
+            }
+            .all_applied()
+        );
+        assert!(
+            !Progress {
+                done: true,
+                applied: 1,
+                lost: 1,
+                ..progress
+            }
+            .all_applied()
+        );
+    }
+}
