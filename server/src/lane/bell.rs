@@ -72,3 +72,42 @@ impl Wake for Bell {
         self.ring();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicUsize;
+
+    #[derive(Default)]
+    struct Task(AtomicUsize);
+
+    impl Wake for Task {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    #[test]
+    fn bells_wake_a_sleeping_task_once_and_a_running_one_never() {
+        let (task, tower) = (Arc::new(Task::default()), Arc::new(Tower::default()));
+        let (first, second) = (Bell::ringing(&tower), Bell::ringing(&tower));
+        tower.rise(&Waker::from(Arc::clone(&task)));
+        assert!(first.take() && second.take());
+        Waker::from(Arc::clone(&first)).wake();
+        assert_eq!(
+            task.0.load(Ordering::SeqCst),
+            0,
+            "the task finds the mark itself"
+        );
+        tower.rest();
+        assert!(first.take() && !second.take());
+        Waker::from(Arc::clone(&first)).wake_by_ref();
+        Waker::from(Arc::clone(&second)).wake_by_ref();
+        Waker::from(first).wake();
+        assert_eq!(
+            task.0.load(Ordering::SeqCst),
+            1,
+            "the task is woken already"
+        );
+    }
+}

@@ -25,8 +25,9 @@ use crate::registry::Link;
 const OPEN_WITHIN: Duration = Duration::from_secs(10);
 /// After the end of a session its last words may take this long.
 const LEAVE_WITHIN: Duration = Duration::from_secs(1);
-/// Below 1 MiB h2 ends healthy connections whose small frames it could not read during a stall.
-const CONNECTION_WINDOW: u32 = 1 << 20;
+/// h2 ends a connection whose unread small frames, at 256 bytes each, exceed half of this window. After
+/// a stall everything that waits is read at once: this takes 270 beats of each of 64 streams.
+const CONNECTION_WINDOW: u32 = 8 << 20;
 const STREAM_WINDOW: u32 = 1 << 16;
 const STREAMS: u32 = 64;
 /// Rounds of polling before other connections have their turn; a beat takes three.

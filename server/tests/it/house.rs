@@ -1,0 +1,142 @@
+//! Lanes, registry and judge of a server, without Postgres.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fleetbeat_liveness::moment::Moment;
+use fleetbeat_liveness::policy::{PolicySet, Selector};
+use fleetbeat_liveness::verdict::Verdict;
+use fleetbeat_proto::v1::CloseReason;
+use fleetbeat_server::clock::Clock;
+use fleetbeat_server::judge::Judge;
+use fleetbeat_server::lane::{Lane, bind};
+use fleetbeat_server::registry::{Agent, AgentView, Registry, Session, Transition};
+use tokio_util::sync::{CancellationToken, DropGuard};
+use uuid::Uuid;
+
+use crate::actor::tuning;
+
+/// Longest wait for anything; a level that is not reached by then never is.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A server's fast path on free ports of the loopback.
+pub(crate) struct House {
+    registry: Arc<Registry>,
+    pub(crate) address: SocketAddr,
+    judge: Judge,
+    _stop: DropGuard,
+}
+
+impl House {
+    pub(crate) fn open(lanes: usize) -> Self {
+        let registry = Arc::new(Registry::new(Clock::start(), lanes, 60));
+        let hard = CancellationToken::new();
+        let listener = bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut listeners = vec![listener];
+        listeners.extend((1..lanes).map(|_| bind(address).unwrap()));
+        for (index, listener) in listeners.into_iter().enumerate() {
+            let soft = hard.child_token();
+            Lane::start(
+                index,
+                &registry,
+                "house",
+                Some(listener),
+                soft,
+                hard.clone(),
+            )
+            .unwrap();
+        }
+        let died = |lane| panic!("lane {lane} died");
+        let judge = Judge::start(Arc::clone(&registry), died).unwrap();
+        Self {
+            registry,
+            address,
+            judge,
+            _stop: hard.drop_guard(),
+        }
+    }
+
+    pub(crate) fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
+    pub(crate) fn now(&self) -> Moment {
+        self.registry.clock().now()
+    }
+
+    /// Gives the group of agent `n` a policy: T and W in milliseconds.
+    pub(crate) fn policy(&self, n: u8, timing: (u64, u32, u64)) {
+        let policies = self.registry.policies();
+        let next = PolicySet::with(&policies, Selector::Group(format!("g{n}")), tuning(timing));
+        self.registry
+            .set_policies(Arc::new(next.at_revision(policies.revision() + 1)));
+    }
+
+    pub(crate) fn agent(&self, n: u8) -> Arc<Agent> {
+        self.registry
+            .get(Uuid::from_bytes([n; 16]))
+            .expect("known agent")
+    }
+
+    pub(crate) fn view(&self, n: u8) -> AgentView {
+        let clock = self.registry.clock();
+        self.agent(n).view(clock.now(), clock.wall())
+    }
+
+    pub(crate) fn session(&self, n: u8) -> Arc<Session> {
+        self.agent(n).session().expect("live session")
+    }
+
+    pub(crate) async fn until(&self, level: impl Fn() -> bool) {
+        let wait = async {
+            while !level() {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, wait)
+            .await
+            .expect("the level is reached");
+    }
+
+    pub(crate) async fn verdict(&self, n: u8, verdict: Verdict) {
+        self.until(|| self.view(n).verdict == verdict).await;
+    }
+
+    pub(crate) async fn ended(&self, session: &Session) {
+        self.until(|| session.ending().is_some()).await;
+    }
+
+    pub(crate) async fn sessions_left(&self, count: u64) {
+        self.until(|| self.registry.session_count() == count).await;
+    }
+
+    /// Close reasons in the journal of agent `n`, once there is one.
+    pub(crate) async fn closings(&self, n: u8) -> Vec<CloseReason> {
+        let mut reasons = Vec::new();
+        let agent = self.agent(n);
+        for _ in 0..PATIENCE.as_millis() / 2 {
+            reasons.extend(
+                agent
+                    .take_journal()
+                    .into_iter()
+                    .filter_map(|entry| match entry.what {
+                        Transition::SessionClosed { reason, .. } => Some(reason),
+                        _ => None,
+                    }),
+            );
+            if !reasons.is_empty() {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        reasons
+    }
+}
+
+impl Drop for House {
+    fn drop(&mut self) {
+        self.judge.stop();
+    }
+}
