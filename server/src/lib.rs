@@ -7,6 +7,8 @@
 pub mod clock;
 pub mod judge;
 pub mod lane;
+pub mod postgres;
 pub mod registry;
 pub mod settings;
+pub mod store;
 pub mod telemetry;
