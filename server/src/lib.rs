@@ -7,8 +7,10 @@
 pub mod clock;
 pub mod judge;
 pub mod lane;
+pub mod operator;
 pub mod postgres;
 pub mod registry;
 pub mod settings;
 pub mod store;
 pub mod telemetry;
+pub mod tuning;

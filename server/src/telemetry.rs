@@ -5,9 +5,13 @@
 //! heartbeat never meets an instrument. Traces exist only with `otlp.endpoint` and only for calls of
 //! operators and what follows from them. Whatever is slow here drops and counts; nothing waits for it.
 
+mod census;
+mod figures;
+mod instruments;
 mod lines;
 mod metrics;
 mod process;
+mod rtt;
 #[cfg(test)]
 mod tests;
 mod traces;
@@ -26,9 +30,13 @@ use uuid::Uuid;
 
 use crate::settings::{LogFormat, Settings};
 
+pub use census::{Census, Counted, Verdicts};
+pub use figures::{JudgeFigures, RecorderFigures, Recording, judge_figures};
+pub use instruments::Sources;
 pub use lines::LostLines;
 pub use metrics::Metrics;
-pub use traces::{TRACED, parent_of, traceparent};
+pub(crate) use process::open_files_limit;
+pub use traces::{TRACED, context_of, parent_of, traceparent};
 
 /// How long the end of the process waits for a collector, and for a reader of the log.
 const FLUSH: Duration = Duration::from_secs(2);

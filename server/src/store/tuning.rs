@@ -109,6 +109,20 @@ impl Store {
             .map_err(Error::during(DOING))
     }
 
+    /// Number of the newest revision; 0 while only the built-in defaults apply.
+    ///
+    /// # Errors
+    /// Why Postgres could not be asked.
+    pub async fn newest_revision_number(&self) -> Result<u64, Error> {
+        const DOING: &str = "read the number of the newest tuning revision";
+        let mut tx = self.begin(Purpose::Ask, DOING).await?;
+        let head: i64 = sqlx::query_scalar("SELECT revision FROM tuning_head")
+            .fetch_one(&mut *tx)
+            .await
+            .map_err(Error::during(DOING))?;
+        Ok(unsigned(head))
+    }
+
     /// One revision; `None` when there is no such.
     ///
     /// # Errors

@@ -89,6 +89,16 @@ pub fn parent_of(headers: &HeaderMap) -> Context {
     TraceContextPropagator::new().extract_with_context(&Context::new(), &Headers(headers))
 }
 
+/// The context that a W3C `traceparent` names, empty when it names none.
+#[must_use]
+pub fn context_of(traceparent: &str) -> Context {
+    let mut headers = HeaderMap::new();
+    if let Ok(value) = traceparent.parse() {
+        headers.insert("traceparent", value);
+    }
+    parent_of(&headers)
+}
+
 /// W3C `traceparent` of a context, empty when it is not traced.
 #[must_use]
 pub fn traceparent(context: &Context) -> String {

@@ -1,0 +1,219 @@
+use std::collections::HashMap;
+use std::time::Duration;
+
+use fleetbeat_liveness::policy::{Attributes, Because, Selector};
+use fleetbeat_liveness::tuning::Tuning;
+use fleetbeat_proto::v1;
+use tonic::Request;
+use tracing::Instrument as _;
+use tracing_opentelemetry::OpenTelemetrySpanExt as _;
+
+use super::super::Trouble;
+use super::super::door::{Caller, Peer};
+use super::{Parts, agents, find, message};
+use crate::store::Class;
+use crate::telemetry::{TRACED, parent_of, traceparent};
+use crate::tuning::{Author, Change, Changed, Failed, Partial, Terms, Wish, check_group};
+
+const REVISIONS: u32 = 50;
+
+pub(super) fn get(
+    parts: &Parts,
+    request: &v1::GetTuningRequest,
+) -> Result<v1::GetTuningResponse, Trouble> {
+    let policies = parts.desk.policies();
+    let attributes = match (request.agent.as_str(), request.group.as_str()) {
+        ("", "") => None,
+        ("", group) => {
+            check_group(group).map_err(|wrong| Trouble::Wrong(wrong.to_string()))?;
+            let group = group.to_owned();
+            Some(Attributes {
+                agent_id: [0; 16],
+                group,
+                labels: std::collections::BTreeMap::new(),
+            })
+        }
+        (agent, "") => {
+            let agent = find::agent(&parts.registry, agent)?;
+            Some(agent.facts().attributes(agent.id))
+        }
+        (_, _) => return Err(Trouble::Wrong("give an agent or a group, not both".into())),
+    };
+    let effective = attributes.map(|attributes| policies.effective(&attributes));
+    let because = effective
+        .as_ref()
+        .map(|effective| match &effective.because {
+            Because::Policy(_) => {
+                format!("{} in revision {}", effective.because, policies.revision())
+            }
+            Because::Default => effective.because.to_string(),
+        });
+    Ok(v1::GetTuningResponse {
+        policies: Some(message::policy_set(&policies)),
+        defaults: Some(Tuning::default().into()),
+        effective: effective.map(|effective| effective.tuning.into()),
+        effective_because: because.unwrap_or_default(),
+    })
+}
+
+pub(super) async fn set(
+    parts: &Parts,
+    request: Request<v1::SetTuningRequest>,
+) -> Result<v1::SetTuningResponse, Trouble> {
+    let span = tracing::info_span!(
+        target: TRACED,
+        "fleetbeat.v1.FleetService/SetTuning",
+        otel.kind = "server"
+    );
+    let mut author = author(&request, &span)?;
+    let request = request.into_inner();
+    let terms = Terms {
+        expected: request.expected_revision,
+        dry_run: request.dry_run,
+    };
+    let selector = match request.selector.and_then(|selector| selector.group) {
+        None => Selector::Fleet,
+        Some(group) => Selector::Group(group),
+    };
+    let change = match (request.remove, request.tuning) {
+        (true, _) => Change::Unset { selector },
+        (false, Some(tuning)) if tuning != v1::Tuning::default() => Change::Set {
+            selector,
+            tuning: partial(tuning),
+        },
+        (false, _) => {
+            return Err(Trouble::Wrong(
+                "nothing to set: give at least one of interval, misses, timeout, pong_every".into(),
+            ));
+        }
+    };
+    author.reason = request.reason;
+    let changed = parts
+        .desk
+        .change(Wish::Change(change), author, terms)
+        .instrument(span)
+        .await;
+    Ok(answer(&changed.map_err(trouble)?))
+}
+
+pub(super) async fn rollback(
+    parts: &Parts,
+    request: Request<v1::RollbackTuningRequest>,
+) -> Result<v1::SetTuningResponse, Trouble> {
+    let span = tracing::info_span!(
+        target: TRACED,
+        "fleetbeat.v1.FleetService/RollbackTuning",
+        otel.kind = "server"
+    );
+    let mut author = author(&request, &span)?;
+    let request = request.into_inner();
+    let terms = Terms {
+        expected: request.expected_revision,
+        dry_run: request.dry_run,
+    };
+    author.reason = request.reason;
+    let wish = Wish::Rollback(request.to_revision);
+    let changed = parts
+        .desk
+        .change(wish, author, terms)
+        .instrument(span)
+        .await;
+    Ok(answer(&changed.map_err(trouble)?))
+}
+
+fn partial(tuning: v1::Tuning) -> Partial {
+    Partial {
+        interval: tuning.interval_ns.map(Duration::from_nanos),
+        misses: tuning.misses,
+        timeout: tuning.timeout_ns.map(Duration::from_nanos),
+        pong_every: tuning.pong_every,
+    }
+}
+
+/// Who calls; the call's span becomes the child of the caller's.
+fn author<T>(request: &Request<T>, span: &tracing::Span) -> Result<Author, Trouble> {
+    let caller = request
+        .extensions()
+        .get::<Caller>()
+        .ok_or(Trouble::Unknown)?;
+    let peer = request.extensions().get::<Peer>();
+    // Fails only when no collector is configured.
+    let _ = span.set_parent(parent_of(request.metadata().as_ref()));
+    Ok(Author {
+        name: caller.name.clone(),
+        role: caller.role.as_str().to_owned(),
+        address: peer.map_or_else(String::new, |peer| peer.0.to_string()),
+        reason: String::new(),
+        traceparent: traceparent(&span.context()),
+    })
+}
+
+fn answer(changed: &Changed) -> v1::SetTuningResponse {
+    v1::SetTuningResponse {
+        revision: changed.revision,
+        policies: Some(message::policy_set(&changed.policies)),
+        before: Some(changed.before.into()),
+        after: Some(changed.after.into()),
+        targets: changed.targets,
+    }
+}
+
+fn trouble(failed: Failed) -> Trouble {
+    match failed {
+        Failed::Wrong(wrong) => Trouble::Wrong(wrong.to_string()),
+        Failed::MovedOn { expected, newest } => Trouble::MovedOn { expected, newest },
+        Failed::NoRevision(revision) => Trouble::NotFound(format!(
+            "there is no revision {revision}; `fleetbeat tune history` shows those there are"
+        )),
+        Failed::Store(error) => store_trouble("changing the policies", &error),
+        Failed::Unreadable(_) => Trouble::broken("changing the policies", failed.sentence()),
+        Failed::Stopped => Trouble::Stopping,
+    }
+}
+
+/// What an error of the store means for the caller who is `doing` something.
+pub(super) fn store_trouble(doing: &'static str, error: &crate::store::Error) -> Trouble {
+    match error.class() {
+        Class::Unreachable => Trouble::Away {
+            doing,
+            why: error.sentence(),
+        },
+        Class::Conflict => Trouble::Busy,
+        Class::BadRow | Class::Fatal => Trouble::broken(doing, error.sentence()),
+    }
+}
+
+pub(super) async fn revisions(
+    parts: &Parts,
+    request: &v1::ListRevisionsRequest,
+) -> Result<v1::ListRevisionsResponse, Trouble> {
+    let size = agents::page_size(request.page_size, REVISIONS)?;
+    let size = u32::try_from(size).unwrap_or(u32::MAX);
+    let stored = parts.store.revisions(request.before_revision, size).await;
+    let stored = stored.map_err(|error| store_trouble("listing revisions", &error))?;
+    let applied = applied_now(parts);
+    let revisions = stored.into_iter().map(|stored| v1::Revision {
+        revision: stored.revision,
+        created_unix_us: message::unix_us(stored.draft.created_at),
+        author: stored.draft.author,
+        reason: stored.draft.reason,
+        changes: stored.draft.changes,
+        parent: stored.draft.parent,
+        applied_now: applied.get(&stored.revision).copied().unwrap_or_default(),
+    });
+    Ok(v1::ListRevisionsResponse {
+        revisions: revisions.collect(),
+    })
+}
+
+/// Live agents by the revision that they acknowledged last.
+fn applied_now(parts: &Parts) -> HashMap<u64, u64> {
+    let mut applied = HashMap::new();
+    let agents = parts.registry.agents();
+    for session in agents.iter().filter_map(|agent| agent.session()) {
+        if let Some(acknowledged) = session.acknowledged() {
+            *applied.entry(acknowledged.revision).or_default() += 1;
+        }
+    }
+    applied
+}

@@ -1,0 +1,21 @@
+//! Desired tuning: the policies, their revisions, and who runs what.
+//!
+//! The [`Desk`] reads policies from Postgres and changes them there; the registry's copy is what every
+//! session is judged by and greeted with, and it goes on while Postgres is away. A change is stored,
+//! then visible to sessions that open, then pushed to live ones whose value differs. The [`Ledger`]
+//! knows who answered.
+
+mod ack_span;
+mod desk;
+mod draft;
+mod ledger;
+mod progress;
+mod push;
+mod stored;
+
+pub use desk::{Author, Changed, Desk, Failed, Terms, Wish};
+pub use draft::{Change, Draft, Partial, Wrong, check_group, in_force};
+pub use ledger::Ledger;
+pub use progress::{Refusal, Tally};
+pub use push::drifting;
+pub use stored::Unreadable;
