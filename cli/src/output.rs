@@ -22,16 +22,11 @@ pub(crate) enum Shape {
 pub(crate) struct Style {
     /// Colours may be used.
     pub(crate) colour: bool,
-    /// Lines are folded at the width of the terminal.
-    pub(crate) fold: bool,
 }
 
 impl Style {
     #[cfg(test)]
-    pub(crate) const PLAIN: Self = Self {
-        colour: false,
-        fold: false,
-    };
+    pub(crate) const PLAIN: Self = Self { colour: false };
 }
 
 /// Standard output.
@@ -45,10 +40,8 @@ pub(crate) struct Output {
 impl Output {
     pub(crate) fn new(shape: Shape) -> Self {
         let sink = io::stdout();
-        let terminal = sink.is_terminal();
         let style = Style {
-            colour: terminal && colour_wanted(),
-            fold: terminal,
+            colour: sink.is_terminal() && colour_wanted(),
         };
         Self { shape, style, sink }
     }

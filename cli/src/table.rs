@@ -9,4 +9,6 @@ mod tuning;
 pub(crate) use agent::{agent, agents};
 pub(crate) use event::event;
 pub(crate) use status::status;
-pub(crate) use tuning::{changes, outcome, policies, progress, progress_line, revisions};
+pub(crate) use tuning::{
+    changes, outcome, policies, progress, progress_brief, progress_line, revisions,
+};

@@ -84,13 +84,13 @@ impl Grid {
     /// Columns without a header.
     pub(super) fn bare(style: Style) -> Self {
         let mut table = Table::new();
-        table.load_style(presets::NOTHING);
-        if style.fold {
-            table.set_content_arrangement(ContentArrangement::Dynamic);
-        } else {
-            table
-                .set_content_arrangement(ContentArrangement::Disabled)
-                .force_no_tty();
+        // Never folded at the width of the terminal: an id that is broken over lines can't be copied.
+        table
+            .load_style(presets::NOTHING)
+            .set_content_arrangement(ContentArrangement::Disabled)
+            .force_no_tty();
+        if style.colour {
+            table.enforce_styling().style_text_only();
         }
         Self {
             table,
@@ -144,6 +144,18 @@ mod tests {
         let mut grid = Grid::bare(Style::PLAIN);
         grid.row([Field::from("a\nb\u{1b}[2J"), Field::from("c")]);
         assert_eq!(grid.text(), "a\\u{a}b\\u{1b}[2J  c");
+    }
+
+    #[test]
+    fn colour_is_around_the_text_alone() {
+        let mut grid = Grid::bare(Style { colour: true });
+        grid.row([Field::from("offline").tone(Tone::Bad), Field::from("x")]);
+        let text = grid.text();
+        assert!(
+            text.starts_with("\u{1b}[") && text.contains("offline\u{1b}["),
+            "{text:?}"
+        );
+        assert!(text.ends_with("  x"), "{text:?}");
     }
 
     #[test]

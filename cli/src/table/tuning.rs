@@ -132,6 +132,21 @@ pub(crate) fn progress_line(progress: &Progress) -> String {
     )
 }
 
+/// The same where there is little room: only what is not zero.
+pub(crate) fn progress_brief(progress: &Progress) -> String {
+    let mut text = format!("{} of {} applied", progress.applied, progress.targets);
+    let others = [
+        (progress.refused, "refused"),
+        (progress.lost, "lost"),
+        (progress.superseded, "superseded"),
+        (progress.waiting, "waiting"),
+    ];
+    for (count, word) in others.into_iter().filter(|(count, _)| *count > 0) {
+        text = format!("{text}, {count} {word}");
+    }
+    text
+}
+
 /// Where a push ended.
 pub(crate) fn progress(progress: &Progress, style: Style) -> String {
     let times = match (progress.ack_p50_ns, progress.ack_p99_ns) {

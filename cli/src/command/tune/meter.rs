@@ -8,7 +8,7 @@ use crate::output::tell;
 use crate::table;
 use crate::view::Progress;
 
-const BAR: &str = "revision {prefix} [{bar:30}] {msg}";
+const BAR: &str = "revision {prefix} [{bar:20}] {wide_msg}";
 
 #[derive(Debug)]
 pub(super) enum Meter {
@@ -30,14 +30,14 @@ impl Meter {
     }
 
     pub(super) fn show(&mut self, progress: &Progress) {
-        let line = table::progress_line(progress);
         match self {
             Self::Bar(bar) => {
+                bar.set_message(table::progress_brief(progress));
                 bar.set_length(progress.targets);
                 bar.set_position(progress.settled());
-                bar.set_message(line);
             }
             Self::Lines { last } => {
+                let line = table::progress_line(progress);
                 if last.as_ref() != Some(&line) {
                     tell(&format!("revision {}: {line}", progress.revision));
                     *last = Some(line);

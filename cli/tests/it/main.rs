@@ -1,0 +1,12 @@
+//! The real `fleetbeat` binary against a fleet service that holds its policies in memory.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod agents;
+mod connection;
+mod events;
+mod fleet;
+mod progress;
+mod run;
+mod status;
+mod tune;
