@@ -111,3 +111,19 @@ impl<K: Copy> Slab<K> {
         self.len
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A4: an agent that comes and goes takes one place, not one each time.
+    #[test]
+    fn the_place_of_a_removed_entry_is_used_again() {
+        let mut slab = Slab::new();
+        for key in 0..1_000 {
+            let slot = slab.insert(key, Moment::ZERO);
+            assert_eq!(slab.remove(slot.index()), key);
+        }
+        assert_eq!((slab.entries.len(), slab.len()), (1, 0));
+    }
+}
