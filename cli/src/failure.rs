@@ -143,7 +143,8 @@ impl Failure {
             ),
             Code::FailedPrecondition | Code::Aborted => told(Exit::Conflict)
                 .next("look at `fleetbeat tune history`, then repeat on the newest revision"),
-            Code::Unavailable => told(Exit::Failed)
+            Code::DeadlineExceeded => told(Exit::Failed).next("ask for less, or retry later"),
+            Code::Unavailable | Code::ResourceExhausted => told(Exit::Failed)
                 .passing()
                 .next("retry later; `fleetbeat status` shows the state"),
             Code::Unimplemented => Self::new(
@@ -156,9 +157,7 @@ impl Failure {
             Code::Ok
             | Code::Cancelled
             | Code::Unknown
-            | Code::DeadlineExceeded
             | Code::AlreadyExists
-            | Code::ResourceExhausted
             | Code::Internal
             | Code::DataLoss => Self::new(
                 Exit::Failed,
@@ -192,6 +191,7 @@ mod tests {
             (Code::NotFound, Exit::NotFound),
             (Code::FailedPrecondition, Exit::Conflict),
             (Code::Unavailable, Exit::Failed),
+            (Code::DeadlineExceeded, Exit::Failed),
             (Code::Unauthenticated, Exit::Denied),
             (Code::PermissionDenied, Exit::Denied),
             (Code::Internal, Exit::Failed),
@@ -212,6 +212,7 @@ mod tests {
         let passing =
             |code| Failure::from_status(&Status::new(code, ""), "http://h:1").is_passing();
         assert!(passing(Code::Unavailable));
+        assert!(passing(Code::ResourceExhausted));
         assert!(!passing(Code::Unauthenticated));
         assert!(Failure::unreachable("http://h:1", "refused").is_passing());
     }

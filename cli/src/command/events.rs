@@ -24,7 +24,7 @@ Examples:
   fleetbeat events --agent web-1 --output json | jq -r 'select(.kind == \"verdict_changed\") | .detail'")]
 pub(crate) struct Args {
     /// Only of this agent: id, beginning of one, or name
-    #[arg(long, short, value_name = "A")]
+    #[arg(long, short, value_name = "A", conflicts_with = "group")]
     agent: Option<String>,
     /// Only of this group
     #[arg(long, short, value_name = "G")]

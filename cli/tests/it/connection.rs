@@ -68,7 +68,7 @@ fn what_is_out_of_bounds_is_refused_without_contacting_the_server() {
 
 #[test]
 fn half_a_request_is_refused_without_contacting_the_server() {
-    let cases: [&[&str]; 9] = [
+    let cases: [&[&str]; 10] = [
         &["tune", "set", "-i", "5s", "-r", "why"],
         &[
             "tune", "set", "-g", "edge", "--fleet", "-i", "5s", "-r", "why",
@@ -79,6 +79,7 @@ fn half_a_request_is_refused_without_contacting_the_server() {
         &["tune", "set", "-g", "", "-i", "5s", "-r", "why"],
         &["tune", "unset", "-r", "why"],
         &["events", "-n", "10001"],
+        &["events", "--agent", "web-1", "--group", "edge"],
         &["agents", "list", "--verdict", "dead"],
     ];
     for args in cases {

@@ -1,5 +1,7 @@
 //! Making a revision on top of the one that was read, and saying what it changes.
 
+use std::time::Duration;
+
 use fleetbeat_proto::v1;
 
 use super::parts::Parts;
@@ -9,6 +11,8 @@ use crate::view::{Change, Outcome, Policies, Policy, Tuning};
 
 /// How often a change is built again when another operator was faster.
 const ATTEMPTS: u32 = 3;
+/// A server of several learns of the others' revisions within half a second.
+const PAUSE: Duration = Duration::from_millis(300);
 
 /// What shall change.
 #[derive(Debug)]
@@ -62,6 +66,7 @@ pub(super) async fn apply(
                     && attempt < ATTEMPTS =>
             {
                 attempt += 1;
+                tokio::time::sleep(PAUSE).await;
             }
             settled => return settled,
         }
