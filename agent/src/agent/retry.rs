@@ -1,0 +1,123 @@
+use std::error::Error;
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use rand::seq::SliceRandom as _;
+
+use super::{Agent, LastSession};
+use crate::config::ServerUrl;
+use crate::session::Ending;
+use crate::transport;
+
+/// The servers in random order, each once before any comes again.
+#[derive(Debug, Default)]
+pub(super) struct Round(Vec<usize>);
+
+impl Round {
+    /// `servers` holds at least one.
+    pub(super) fn next<'a>(&mut self, servers: &'a [ServerUrl]) -> &'a ServerUrl {
+        if self.0.is_empty() {
+            self.0 = (0..servers.len()).collect();
+            self.0.shuffle(&mut rand::rng());
+        }
+        &servers[self.0.pop().unwrap_or_default()]
+    }
+}
+
+impl Agent {
+    /// No stream came about. Returns how long to stay away.
+    pub(super) fn failed(&mut self, server: &ServerUrl, error: &transport::Error) -> Duration {
+        let wait = self.comeback.after_failure();
+        self.complain(server, &chain(error), wait);
+        wait
+    }
+
+    /// A stream ended, with or without a session on it. Returns how long to stay away.
+    pub(super) fn ended(&mut self, server: &ServerUrl, ending: Ending) -> Duration {
+        let plan = self.comeback.after(&ending);
+        if let Some(floor) = plan.above {
+            self.state.raise_above(floor);
+            self.connection = 0;
+            tracing::warn!(
+                agent.incarnation = self.state.incarnation(),
+                fence.floor = %floor,
+                "Server knows a later incarnation of this agent, a higher one is taken"
+            );
+        } else if ending.lived.is_some() {
+            tracing::warn!(
+                server = %server,
+                close.reason = ending.word(),
+                close.detail = %ending.detail,
+                retry_in = ?plan.wait,
+                "Session ended"
+            );
+            self.notify.status(&format!(
+                "Session ended ({}), next attempt in {:.0?}",
+                ending.word(),
+                plan.wait
+            ));
+        } else {
+            let word = ending.word();
+            let error = match ending.detail.as_str() {
+                "" => word.to_owned(),
+                detail => format!("{word}: {detail}"),
+            };
+            self.complain(server, &error, plan.wait);
+        }
+        if ending.lived.is_some() {
+            let at = self.clock.now();
+            self.last = Some(LastSession { ending, at });
+        } else if plan.above.is_none() {
+            self.dialer.learn(false);
+        }
+        plan.wait
+    }
+
+    /// Says that the server is out of reach, once for each reason.
+    fn complain(&mut self, server: &ServerUrl, error: &str, wait: Duration) {
+        if self.complaint.as_deref() == Some(error) {
+            tracing::debug!(server = %server, error, retry_in = ?wait, "No session");
+        } else {
+            tracing::warn!(server = %server, error, retry_in = ?wait, "No session");
+            self.complaint = Some(error.to_owned());
+        }
+        let probing = if self.comeback.probing() {
+            ", probing"
+        } else {
+            ""
+        };
+        self.notify.status(&format!(
+            "No session with {server}{probing}, next attempt in {wait:.0?}: {error}"
+        ));
+    }
+}
+
+/// `error` and what is behind it, on one line.
+fn chain(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        let _ = write!(text, ": {error}");
+        source = error.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Round, ServerUrl};
+
+    /// Field report D05.
+    #[test]
+    fn every_server_is_tried_before_any_is_tried_again() {
+        let servers: Vec<_> = (1..=5)
+            .map(|port| ServerUrl::parse(&format!("https://fleet.example:{port}")).unwrap())
+            .collect();
+        let mut round = Round::default();
+        for _ in 0..20 {
+            let mut ports: Vec<_> = (0..5).map(|_| round.next(&servers).port()).collect();
+            ports.sort_unstable();
+            assert_eq!(ports, [1, 2, 3, 4, 5]);
+        }
+    }
+}

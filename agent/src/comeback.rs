@@ -1,0 +1,274 @@
+//! When to try again, from how the last attempt or session ended.
+
+use std::time::Duration;
+
+use fleetbeat_liveness::backoff::{Backoff, Params};
+use fleetbeat_liveness::fence::Fence;
+use fleetbeat_proto::v1::CloseReason;
+use rand::Rng;
+
+use crate::session::{Cause, Ending, Told};
+
+/// Somebody else runs with this identity: stay away and leave the operator time to look.
+const PARK: (Duration, Duration) = (Duration::from_mins(5), Duration::from_secs(390));
+/// Whatever a server says, attempts are never closer than this.
+const LEAST: Duration = Duration::from_millis(100);
+
+/// What to do before the next attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Plan {
+    pub wait: Duration,
+    /// Take an incarnation above this one first.
+    pub above: Option<Fence>,
+}
+
+/// The retry state of the agent.
+#[derive(Debug)]
+pub(crate) struct Comeback<R> {
+    backoff: Backoff,
+    rng: R,
+    /// The attempt under way already follows a `stale_floor`.
+    raised: bool,
+}
+
+impl<R: Rng> Comeback<R> {
+    pub(crate) fn new(rng: R) -> Self {
+        Self {
+            backoff: Backoff::new(Params::default()),
+            rng,
+            raised: false,
+        }
+    }
+
+    /// No stream came about.
+    pub(crate) fn after_failure(&mut self) -> Duration {
+        self.backoff.connect_failed(&mut self.rng)
+    }
+
+    /// The server counts as unavailable and is only probed.
+    pub(crate) fn probing(&self) -> bool {
+        self.backoff.breaker_open()
+    }
+
+    /// A stream ended, with or without a session on it.
+    pub(crate) fn after(&mut self, ending: &Ending) -> Plan {
+        let raised = std::mem::take(&mut self.raised);
+        if let Cause::Told(Told {
+            floor: Some(floor), ..
+        }) = ending.cause
+            && !raised
+        {
+            self.raised = true;
+            return Plan {
+                wait: Duration::ZERO,
+                above: Some(floor),
+            };
+        }
+        let wait = match ending.cause {
+            Cause::Told(told) => self.after_bye(told, ending),
+            Cause::ServerSilent | Cause::Broken | Cause::Slept | Cause::Goodbye => {
+                self.after_loss(ending)
+            }
+        };
+        Plan { wait, above: None }
+    }
+
+    fn after_loss(&mut self, ending: &Ending) -> Duration {
+        match ending.lived {
+            Some(lived) => self
+                .backoff
+                .session_lost(ending.spread, lived, &mut self.rng),
+            None => self.after_failure(),
+        }
+    }
+
+    fn after_bye(&mut self, told: Told, ending: &Ending) -> Duration {
+        if ending
+            .lived
+            .is_some_and(|lived| lived >= self.backoff.params().stable_after)
+        {
+            self.backoff.stable();
+        }
+        match (told.reason, told.window) {
+            (CloseReason::Superseded | CloseReason::DuplicateIdentity, window) => {
+                let (least, most) = window.unwrap_or(PARK);
+                let window = (least.max(PARK.0), most.max(PARK.1));
+                self.backoff.told(window, &mut self.rng)
+            }
+            (CloseReason::ProtocolError | CloseReason::AuthRevoked, _) => {
+                self.backoff.at_cap(&mut self.rng)
+            }
+            (CloseReason::SlowConsumer, _) => {
+                self.backoff
+                    .session_lost(Duration::ZERO, Duration::ZERO, &mut self.rng)
+            }
+            (
+                CloseReason::Unspecified
+                | CloseReason::Goodbye
+                | CloseReason::MissedHeartbeats
+                | CloseReason::TransportError
+                | CloseReason::PeerGaveUp
+                | CloseReason::ServerDrain
+                | CloseReason::Shed
+                | CloseReason::ServerLost,
+                Some(window),
+            ) => self.backoff.told(window, &mut self.rng).max(LEAST),
+            (
+                CloseReason::Unspecified
+                | CloseReason::Goodbye
+                | CloseReason::MissedHeartbeats
+                | CloseReason::TransportError
+                | CloseReason::PeerGaveUp
+                | CloseReason::ServerDrain
+                | CloseReason::Shed
+                | CloseReason::ServerLost,
+                None,
+            ) => self.after_loss(ending),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use fleetbeat_liveness::fence::Fence;
+    use fleetbeat_proto::v1::CloseReason;
+    use rand::SeedableRng as _;
+    use rand::rngs::StdRng;
+
+    use super::{Cause, Comeback, Ending, LEAST, Plan, Told};
+
+    const SECOND: Duration = Duration::from_secs(1);
+    const MINUTE: Duration = Duration::from_mins(1);
+
+    fn comeback(seed: u64) -> Comeback<StdRng> {
+        Comeback::new(StdRng::seed_from_u64(seed))
+    }
+
+    fn ending(cause: Cause, lived: Option<Duration>) -> Ending {
+        Ending {
+            cause,
+            detail: String::new(),
+            lived,
+            spread: Duration::from_secs(8),
+        }
+    }
+
+    fn bye(reason: CloseReason, window: Option<(Duration, Duration)>) -> Ending {
+        let told = Told {
+            reason,
+            window,
+            floor: None,
+        };
+        ending(Cause::Told(told), Some(MINUTE * 10))
+    }
+
+    #[track_caller]
+    fn always(ending: &Ending, least: Duration, most: Duration) {
+        for seed in 0..200 {
+            let plan = comeback(seed).after(ending);
+            assert!((least..=most).contains(&plan.wait), "{ending:?}: {plan:?}");
+            assert_eq!(plan.above, None);
+        }
+    }
+
+    #[test]
+    fn a_lost_session_returns_within_the_spread_that_welcome_told() {
+        for cause in [Cause::Broken, Cause::ServerSilent, Cause::Slept] {
+            always(
+                &ending(cause, Some(MINUTE * 10)),
+                Duration::ZERO,
+                SECOND * 8,
+            );
+        }
+    }
+
+    #[test]
+    fn each_bye_is_obeyed_as_the_contract_says() {
+        let window = Some((SECOND * 40, SECOND * 50));
+        for reason in [
+            CloseReason::ServerDrain,
+            CloseReason::Shed,
+            CloseReason::MissedHeartbeats,
+        ] {
+            always(&bye(reason, window), SECOND * 40, SECOND * 50);
+            always(&bye(reason, None), Duration::ZERO, SECOND * 8);
+        }
+        for reason in [CloseReason::ProtocolError, CloseReason::AuthRevoked] {
+            always(&bye(reason, window), SECOND * 21, SECOND * 39);
+        }
+        for reason in [CloseReason::Superseded, CloseReason::DuplicateIdentity] {
+            always(&bye(reason, None), MINUTE * 5, MINUTE * 7);
+            always(&bye(reason, window), MINUTE * 5, MINUTE * 7);
+            let longer = Some((MINUTE * 20, MINUTE * 21));
+            always(&bye(reason, longer), MINUTE * 20, MINUTE * 21);
+        }
+        always(
+            &bye(CloseReason::SlowConsumer, window),
+            SECOND * 7 / 10,
+            SECOND * 13 / 10,
+        );
+    }
+
+    #[test]
+    fn a_slow_consumer_backs_off_exponentially() {
+        let mut comeback = comeback(1);
+        let slow = ending(
+            Cause::Told(Told {
+                reason: CloseReason::SlowConsumer,
+                window: None,
+                floor: None,
+            }),
+            Some(SECOND),
+        );
+        let waits: Vec<_> = (0..8).map(|_| comeback.after(&slow).wait).collect();
+        assert!(waits[7] >= SECOND * 21, "{waits:?}");
+    }
+
+    #[test]
+    fn no_window_of_a_server_makes_a_tight_loop_or_an_exile() {
+        let now = Some((Duration::ZERO, Duration::ZERO));
+        always(&bye(CloseReason::Shed, now), LEAST, LEAST);
+        let never = Some((Duration::MAX, Duration::MAX));
+        always(&bye(CloseReason::Shed, never), LEAST, MINUTE * 60);
+    }
+
+    #[test]
+    fn a_stale_fence_is_raised_once_and_at_once() {
+        let floor = Fence {
+            incarnation: 40,
+            connection: 3,
+        };
+        let told = Told {
+            reason: CloseReason::Superseded,
+            window: None,
+            floor: Some(floor),
+        };
+        let stale = ending(Cause::Told(told), None);
+        let mut comeback = comeback(1);
+        let once = Plan {
+            wait: Duration::ZERO,
+            above: Some(floor),
+        };
+        assert_eq!(comeback.after(&stale), once);
+        assert!(comeback.after(&stale).wait >= MINUTE * 5);
+        assert_eq!(comeback.after(&stale), once);
+    }
+
+    #[test]
+    fn attempts_that_fail_grow_apart_until_they_only_probe() {
+        let mut comeback = comeback(7);
+        let failed = ending(Cause::Broken, None);
+        let first = comeback.after(&failed).wait;
+        assert!(
+            (SECOND * 7 / 10..=SECOND * 13 / 10).contains(&first),
+            "{first:?}"
+        );
+        for _ in 0..20 {
+            assert!(comeback.after_failure() <= MINUTE * 13 / 10);
+        }
+        assert!(comeback.probing());
+        assert!(comeback.after_failure() >= MINUTE * 7 / 10);
+    }
+}

@@ -1,0 +1,155 @@
+//! The one list of options: the file's keys, their flags, variables, and what they mean.
+
+/// Every variable of the agent starts so.
+pub(super) const PREFIX: &str = "FLEETBEAT_AGENT_";
+
+/// One option.
+#[derive(Debug)]
+pub(super) struct Key {
+    /// In the file.
+    pub name: &'static str,
+    pub flag: &'static str,
+    pub variable: &'static str,
+    /// A TOML line (or table) as a person would write it.
+    pub example: &'static str,
+    /// Sentences for the example file, one a line.
+    pub meaning: &'static [&'static str],
+}
+
+pub(super) const KEYS: &[Key] = &[
+    Key {
+        name: "server",
+        flag: "--server",
+        variable: "FLEETBEAT_AGENT_SERVER",
+        example: r#"server = ["https://fleetbeat.example.net:7400"]"#,
+        meaning: &[
+            "Where the server takes agents: https://HOST:PORT, one or several, tried in random order.",
+            "http:// is accepted for this host only (see allow_plaintext). Required.",
+        ],
+    },
+    Key {
+        name: "name",
+        flag: "--name",
+        variable: "FLEETBEAT_AGENT_NAME",
+        example: r#"name = "web-01""#,
+        meaning: &["What people call this host, up to 255 bytes. Default: the host name."],
+    },
+    Key {
+        name: "group",
+        flag: "--group",
+        variable: "FLEETBEAT_AGENT_GROUP",
+        example: r#"group = "default""#,
+        meaning: &["The group it belongs to: up to 63 of A-Z a-z 0-9 . _ -. Default: default."],
+    },
+    Key {
+        name: "state_dir",
+        flag: "--state-dir",
+        variable: "FLEETBEAT_AGENT_STATE_DIR",
+        example: r#"state_dir = "/var/lib/fleetbeat-agent""#,
+        meaning: &[
+            "Keeps the identity of this host and the tuning it acknowledged last. One agent per directory;",
+            "do not copy it to another host. Default: /var/lib/fleetbeat-agent.",
+        ],
+    },
+    Key {
+        name: "ca",
+        flag: "--ca",
+        variable: "FLEETBEAT_AGENT_CA",
+        example: r#"ca = "/etc/fleetbeat/ca.pem""#,
+        meaning: &[
+            "PEM file with the authorities that the server's certificate is checked against; read again at",
+            "every connection. Required for https://.",
+        ],
+    },
+    Key {
+        name: "allow_plaintext",
+        flag: "--allow-plaintext",
+        variable: "FLEETBEAT_AGENT_ALLOW_PLAINTEXT",
+        example: "allow_plaintext = false",
+        meaning: &[
+            "Accepts http:// to another host. Anyone on the path can then read the stream and retune the",
+            "agent. Default: false.",
+        ],
+    },
+    Key {
+        name: "log_format",
+        flag: "--log-format",
+        variable: "FLEETBEAT_AGENT_LOG_FORMAT",
+        example: r#"log_format = "text""#,
+        meaning: &["How log lines look on standard error: text or json. Default: text."],
+    },
+    Key {
+        name: "log_level",
+        flag: "--log-level",
+        variable: "FLEETBEAT_AGENT_LOG_LEVEL",
+        example: r#"log_level = "info""#,
+        meaning: &[
+            "The least severe line to log: error, warn, info, debug or trace. Default: info.",
+        ],
+    },
+    // Last, because a TOML table swallows the keys that follow it.
+    Key {
+        name: "labels",
+        flag: "--label",
+        variable: "FLEETBEAT_AGENT_LABELS",
+        example: "[labels]\nzone = \"a\"\nrack = \"12\"",
+        meaning: &[
+            "Labels that the agent reports: up to 32, keys up to 63 bytes, values up to 255. Given as flag or",
+            "variable (key=value,key=value) they add to the file's and win over them.",
+        ],
+    },
+];
+
+/// Names of the variables, with the one that only names the file.
+pub(super) fn variables() -> impl Iterator<Item = &'static str> {
+    KEYS.iter()
+        .map(|key| key.variable)
+        .chain(["FLEETBEAT_AGENT_CONFIG"])
+}
+
+/// The candidate with the smallest edit distance to `word`.
+pub(super) fn closest<'a>(
+    word: &str,
+    candidates: impl Iterator<Item = &'a str>,
+) -> Option<&'a str> {
+    candidates.min_by_key(|candidate| distance(word, candidate))
+}
+
+/// Levenshtein distance in bytes.
+fn distance(left: &str, right: &str) -> usize {
+    let mut row: Vec<usize> = (0..=right.len()).collect();
+    for (i, a) in left.bytes().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, b) in right.bytes().enumerate() {
+            let replaced = diagonal + usize::from(a != b);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[right.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{KEYS, PREFIX, closest, distance};
+
+    #[test]
+    fn distance_counts_insertions_deletions_and_replacements() {
+        assert_eq!(distance("", "abc"), 3);
+        assert_eq!(distance("kitten", "sitting"), 3);
+        assert_eq!(distance("state-dir", "state_dir"), 1);
+    }
+
+    #[test]
+    fn a_slip_of_the_pen_finds_the_option_that_was_meant() {
+        let names = || KEYS.iter().map(|key| key.name);
+        assert_eq!(closest("servers", names()), Some("server"));
+        assert_eq!(closest("statedir", names()), Some("state_dir"));
+    }
+
+    #[test]
+    fn every_option_has_a_variable_with_the_prefix() {
+        assert!(KEYS.iter().all(|key| key.variable.starts_with(PREFIX)));
+    }
+}

@@ -1,0 +1,311 @@
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+
+use serde::Deserialize;
+
+use super::file::File;
+use super::{Error, Options, ServerUrl};
+
+const STATE_DIR: &str = "/var/lib/fleetbeat-agent";
+const GROUP: &str = "default";
+/// More would only make a start-up that tries them all in turn slower.
+const MAX_SERVERS: usize = 32;
+const MAX_LABELS: usize = 32;
+const MAX_LABEL_KEY: usize = 63;
+const MAX_LABEL_VALUE: usize = 255;
+const MAX_NAME: usize = 255;
+const MAX_GROUP: usize = 63;
+
+/// How log lines look.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    #[default]
+    Text,
+    Json,
+}
+
+/// The least severe line to log.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum LogLevel {
+    Error,
+    Warn,
+    #[default]
+    Info,
+    Debug,
+    Trace,
+}
+
+/// Everything the agent runs by, checked.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// At least one.
+    pub servers: Vec<ServerUrl>,
+    /// `None`: the host's name, whatever it is at the time.
+    pub name: Option<String>,
+    pub group: String,
+    pub labels: BTreeMap<String, String>,
+    pub state_dir: PathBuf,
+    /// Present whenever a server is `https://`.
+    pub ca: Option<PathBuf>,
+    pub log_format: LogFormat,
+    pub log_level: LogLevel,
+}
+
+impl Settings {
+    pub(super) fn merge(options: Options, file: File) -> Result<Self, Error> {
+        let mut labels = file.labels;
+        for label in &options.label {
+            let (key, value) = label.split_once('=').ok_or_else(|| {
+                Error::value(
+                    "labels",
+                    format!("`{label}` has no `=`: write it as key=value"),
+                )
+            })?;
+            labels.insert(key.to_owned(), value.to_owned());
+        }
+        let urls = if options.server.is_empty() {
+            file.server.into_vec()
+        } else {
+            options.server
+        };
+        let settings = Self {
+            servers: servers(&urls)?,
+            name: options.name.or(file.name),
+            group: options
+                .group
+                .or(file.group)
+                .unwrap_or_else(|| GROUP.to_owned()),
+            labels,
+            state_dir: options
+                .state_dir
+                .or(file.state_dir)
+                .unwrap_or_else(|| STATE_DIR.into()),
+            ca: options.ca.or(file.ca),
+            log_format: options.log_format.or(file.log_format).unwrap_or_default(),
+            log_level: options.log_level.or(file.log_level).unwrap_or_default(),
+        };
+        let plaintext = options.allow_plaintext.or(file.allow_plaintext);
+        settings.check(plaintext.unwrap_or(false))?;
+        Ok(settings)
+    }
+
+    fn check(&self, plaintext: bool) -> Result<(), Error> {
+        for server in &self.servers {
+            if server.tls() && self.ca.is_none() {
+                return Err(Error::value(
+                    "ca",
+                    format!(
+                        "{server} needs the authorities to check its certificate against: \
+                         pass --ca FILE or set `ca`"
+                    ),
+                ));
+            }
+            if !server.tls() && !server.loopback() && !plaintext {
+                return Err(Error::value(
+                    "server",
+                    format!(
+                        "{server} is another host and http:// has no protection: anyone on the path \
+                         could read the stream and retune this agent; use https://, or pass \
+                         --allow-plaintext to accept that"
+                    ),
+                ));
+            }
+        }
+        if let Some(name) = &self.name {
+            printable("name", name, MAX_NAME)?;
+        }
+        check_group(&self.group)?;
+        check_labels(&self.labels)
+    }
+}
+
+/// What is in force, one option a line.
+impl fmt::Display for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for server in &self.servers {
+            writeln!(f, "server {server}")?;
+        }
+        let name = self.name.as_deref().unwrap_or("(the host name)");
+        writeln!(f, "name {name}")?;
+        writeln!(f, "group {}", self.group)?;
+        for (key, value) in &self.labels {
+            writeln!(f, "label {key}={value}")?;
+        }
+        writeln!(f, "state_dir {}", self.state_dir.display())?;
+        if let Some(ca) = &self.ca {
+            writeln!(f, "ca {}", ca.display())?;
+        }
+        let log = format!("log {:?} {:?}", self.log_format, self.log_level);
+        writeln!(f, "{}", log.to_lowercase())
+    }
+}
+
+fn servers(urls: &[String]) -> Result<Vec<ServerUrl>, Error> {
+    if urls.is_empty() {
+        return Err(Error::value(
+            "server",
+            "no server is given: pass --server https://HOST:PORT, set FLEETBEAT_AGENT_SERVER, or set \
+             `server` in the file of --config",
+        ));
+    }
+    if urls.len() > MAX_SERVERS {
+        return Err(Error::value(
+            "server",
+            format!(
+                "{} servers are given, at most {MAX_SERVERS} are allowed",
+                urls.len()
+            ),
+        ));
+    }
+    let parse = |url: &String| ServerUrl::parse(url).map_err(|why| Error::value("server", why));
+    urls.iter().map(parse).collect()
+}
+
+fn check_group(group: &str) -> Result<(), Error> {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    if group.is_empty() || group.len() > MAX_GROUP || !group.chars().all(allowed) {
+        return Err(Error::value(
+            "group",
+            format!("{group:?} must be 1 to {MAX_GROUP} of A-Z a-z 0-9 . _ -"),
+        ));
+    }
+    Ok(())
+}
+
+fn check_labels(labels: &BTreeMap<String, String>) -> Result<(), Error> {
+    if labels.len() > MAX_LABELS {
+        return Err(Error::value(
+            "labels",
+            format!(
+                "{} labels are given, at most {MAX_LABELS} are allowed",
+                labels.len()
+            ),
+        ));
+    }
+    for (key, value) in labels {
+        if key.is_empty() {
+            return Err(Error::value(
+                "labels",
+                "a label needs a key: write it as key=value",
+            ));
+        }
+        printable("labels", key, MAX_LABEL_KEY)?;
+        printable("labels", value, MAX_LABEL_VALUE)?;
+    }
+    Ok(())
+}
+
+fn printable(key: &'static str, text: &str, max: usize) -> Result<(), Error> {
+    if text.len() > max {
+        return Err(Error::value(
+            key,
+            format!(
+                "{text:?} is {} bytes long, at most {max} are allowed",
+                text.len()
+            ),
+        ));
+    }
+    if text.chars().any(char::is_control) {
+        return Err(Error::value(
+            key,
+            format!("{text:?} holds a control character"),
+        ));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{File, LogFormat, Options, Settings};
+
+    fn file(text: &str) -> File {
+        File::parse(std::path::Path::new("agent.toml"), text).unwrap()
+    }
+
+    fn local() -> Options {
+        Options {
+            server: vec!["http://127.0.0.1:7400".to_owned()],
+            ..Options::default()
+        }
+    }
+
+    fn error(options: Options, text: &str) -> String {
+        Settings::merge(options, file(text))
+            .unwrap_err()
+            .to_string()
+    }
+
+    #[test]
+    fn a_flag_wins_over_the_file_and_the_file_over_the_default() {
+        let options = Options {
+            group: Some("flag".to_owned()),
+            label: vec!["zone=b".to_owned()],
+            ..local()
+        };
+        let text = "group = \"file\"\nlog_format = \"json\"\n[labels]\nzone = \"a\"\nrack = \"1\"";
+        let settings = Settings::merge(options, file(text)).unwrap();
+        assert_eq!(settings.group, "flag");
+        assert_eq!(settings.log_format, LogFormat::Json);
+        assert_eq!(
+            settings.state_dir.to_str(),
+            Some("/var/lib/fleetbeat-agent")
+        );
+        assert_eq!(settings.labels["zone"], "b");
+        assert_eq!(settings.labels["rack"], "1");
+        assert_eq!(settings.name, None);
+    }
+
+    #[test]
+    fn without_a_server_the_error_says_how_to_give_one() {
+        let message = error(Options::default(), "");
+        assert!(message.contains("--server https://HOST:PORT"), "{message}");
+    }
+
+    #[test]
+    fn plaintext_to_another_host_needs_consent() {
+        let text = "server = \"http://192.0.2.1:7400\"";
+        let message = error(Options::default(), text);
+        assert!(message.contains("--allow-plaintext"), "{message}");
+        let consent = Options {
+            allow_plaintext: Some(true),
+            ..Options::default()
+        };
+        assert!(Settings::merge(consent, file(text)).is_ok());
+    }
+
+    #[test]
+    fn tls_needs_the_authorities() {
+        let message = error(
+            Options::default(),
+            "server = \"https://fleet.example:7400\"",
+        );
+        assert!(message.contains("--ca FILE"), "{message}");
+    }
+
+    #[test]
+    fn names_groups_and_labels_keep_the_bounds_of_the_contract() {
+        let long = "x".repeat(256);
+        for text in [
+            format!("name = \"{long}\""),
+            "name = \"a\\u0007b\"".to_owned(),
+            "group = \"a b\"".to_owned(),
+            "group = \"\"".to_owned(),
+            format!("group = \"{}\"", "g".repeat(64)),
+            format!("[labels]\nzone = \"{long}\""),
+            format!("[labels]\n{} = \"a\"", "k".repeat(64)),
+            "[labels]\n\"\" = \"a\"".to_owned(),
+        ] {
+            assert!(Settings::merge(local(), file(&text)).is_err(), "{text}");
+        }
+        let many: Vec<_> = (0..33).map(|i| format!("k{i} = \"v\"")).collect();
+        assert!(error(local(), &format!("[labels]\n{}", many.join("\n"))).contains("at most 32"));
+        let options = Options {
+            label: vec!["zone".to_owned()],
+            ..local()
+        };
+        assert!(error(options, "").contains("key=value"));
+    }
+}

@@ -1,0 +1,92 @@
+use std::time::Duration;
+
+use fleetbeat_liveness::fence::Fence;
+use fleetbeat_proto::v1;
+
+use crate::contract;
+
+/// How a session, or the attempt to open one, ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Ending {
+    pub cause: Cause,
+    /// At most 255 bytes, for people.
+    pub detail: String,
+    /// Time since Welcome; `None` when there was none.
+    pub lived: Option<Duration>,
+    /// What Welcome said to spread the return over.
+    pub spread: Duration,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cause {
+    /// Nothing arrived from the server for too long.
+    ServerSilent,
+    /// The stream or its connection broke, or the server broke the contract.
+    Broken,
+    /// The server said Bye.
+    Told(Told),
+    /// The host was suspended for longer than the server waits.
+    Slept,
+    /// The agent left by itself.
+    Goodbye,
+}
+
+/// The server's Bye.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Told {
+    pub reason: v1::CloseReason,
+    /// Earliest and latest time for the next attempt, counted from receipt.
+    pub window: Option<(Duration, Duration)>,
+    /// A fence that this agent has to pass.
+    pub floor: Option<Fence>,
+}
+
+impl Told {
+    pub(crate) fn from_wire(bye: &v1::Bye) -> Self {
+        let least = bye.retry_after_min_ns.map(Duration::from_nanos);
+        let most = bye.retry_after_max_ns.map(Duration::from_nanos);
+        Self {
+            reason: bye.reason(),
+            window: least.or(most).map(|either| {
+                let least = least.unwrap_or(Duration::ZERO);
+                (least, most.unwrap_or(either).max(least))
+            }),
+            floor: bye.stale_floor.map(|floor| Fence {
+                incarnation: floor.incarnation,
+                connection: floor.connection,
+            }),
+        }
+    }
+}
+
+impl Ending {
+    /// The account of it for the next Hello, `away` later.
+    pub(crate) fn account(&self, away: Duration) -> v1::LastEnding {
+        use v1::last_ending::Cause as Wire;
+        let (cause, bye) = match self.cause {
+            Cause::ServerSilent => (Wire::ServerSilent, v1::CloseReason::Unspecified),
+            Cause::Broken => (Wire::TransportError, v1::CloseReason::Unspecified),
+            Cause::Told(told) => (Wire::Bye, told.reason),
+            Cause::Slept => (Wire::Suspend, v1::CloseReason::Unspecified),
+            Cause::Goodbye => (Wire::Goodbye, v1::CloseReason::Unspecified),
+        };
+        v1::LastEnding {
+            cause: cause.into(),
+            bye: bye.into(),
+            session_age_ns: contract::nanos(self.lived.unwrap_or_default()),
+            away_ns: contract::nanos(away),
+            detail: self.detail.clone(),
+        }
+    }
+
+    /// The reason as logs carry it.
+    pub(crate) fn word(&self) -> &'static str {
+        match self.cause {
+            Cause::ServerSilent => "server_silent",
+            Cause::Broken => "transport_error",
+            Cause::Told(told) => contract::reason_word(told.reason),
+            Cause::Slept => "suspend",
+            Cause::Goodbye => "goodbye",
+        }
+    }
+}

@@ -1,0 +1,90 @@
+use std::time::Duration;
+
+use fleetbeat_liveness::Moment;
+
+/// A judgement later than this after its time was late because this process did not run.
+const STALL: Duration = Duration::from_millis(100);
+/// However long the process did not run, what waits in the socket is read within this.
+const LAST_LOOK_MOST: Duration = Duration::from_secs(1);
+
+/// Decides when the server has been silent for too long. An agent that was stopped itself first looks
+/// at what arrived meanwhile.
+#[derive(Debug)]
+pub(super) struct Judge {
+    heard: Moment,
+    last_look: Option<Moment>,
+}
+
+impl Judge {
+    pub(super) fn new(now: Moment) -> Self {
+        Self {
+            heard: now,
+            last_look: None,
+        }
+    }
+
+    /// Something valid arrived.
+    pub(super) fn heard(&mut self, now: Moment) {
+        self.heard = now;
+        self.last_look = None;
+    }
+
+    pub(super) fn due(&self, dead_after: Duration) -> Moment {
+        self.last_look.unwrap_or(self.heard + dead_after)
+    }
+
+    /// Whether the server counts as silent.
+    pub(super) fn convicts(&mut self, now: Moment, dead_after: Duration) -> bool {
+        let due = self.due(dead_after);
+        if now < due {
+            return false;
+        }
+        let late = now.since(due);
+        if self.last_look.is_none() && late > STALL {
+            self.last_look = Some(now + late.min(LAST_LOOK_MOST));
+            return false;
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use fleetbeat_liveness::Moment;
+
+    use super::Judge;
+
+    const DEAD_AFTER: Duration = Duration::from_secs(7);
+
+    fn ms(ms: u64) -> Moment {
+        Moment::ZERO + Duration::from_millis(ms)
+    }
+
+    #[test]
+    fn silence_is_judged_at_its_time_and_never_before() {
+        let mut judge = Judge::new(ms(0));
+        judge.heard(ms(500));
+        assert_eq!(judge.due(DEAD_AFTER), ms(7_500));
+        assert!(!judge.convicts(ms(7_499), DEAD_AFTER));
+        assert!(judge.convicts(ms(7_500), DEAD_AFTER));
+    }
+
+    #[test]
+    fn an_agent_that_was_stopped_reads_before_it_judges() {
+        let mut judge = Judge::new(ms(0));
+        assert!(!judge.convicts(ms(40_000), DEAD_AFTER));
+        assert_eq!(judge.due(DEAD_AFTER), ms(41_000));
+        judge.heard(ms(40_001));
+        assert_eq!(judge.due(DEAD_AFTER), ms(47_001));
+    }
+
+    #[test]
+    fn nothing_to_read_after_a_stop_convicts_once_that_is_known() {
+        let mut judge = Judge::new(ms(0));
+        assert!(!judge.convicts(ms(7_300), DEAD_AFTER));
+        assert_eq!(judge.due(DEAD_AFTER), ms(7_600));
+        assert!(judge.convicts(ms(9_000), DEAD_AFTER));
+    }
+}

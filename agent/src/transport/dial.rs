@@ -1,0 +1,172 @@
+use std::fmt::Write as _;
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
+use tokio::net::TcpStream;
+use tokio::time::{sleep, timeout};
+
+use super::Error;
+
+/// Each address starts this long after the one before it, whatever became of that.
+const STAGGER: Duration = Duration::from_millis(250);
+const PER_ADDRESS: Duration = Duration::from_secs(5);
+/// A name with more addresses than this is tried at these.
+const MAX_ADDRESSES: usize = 16;
+
+/// Connects to whichever address answers first, and learns from how that went.
+#[derive(Debug, Default)]
+pub(crate) struct Dialer {
+    /// The address that answered last.
+    answered: Option<SocketAddr>,
+    /// An address that took the connection and then led to no session.
+    mute: Option<SocketAddr>,
+}
+
+impl Dialer {
+    /// The connection that was dialled last led to a session, or did not.
+    pub(crate) fn learn(&mut self, session: bool) {
+        self.mute = if session { None } else { self.answered };
+    }
+
+    pub(super) async fn dial(&mut self, addresses: Vec<SocketAddr>) -> Result<TcpStream, Error> {
+        let attempts: FuturesUnordered<_> = self
+            .order(addresses)
+            .into_iter()
+            .zip(0..)
+            .map(|(address, position)| attempt(address, STAGGER * position))
+            .collect();
+        let (address, stream) = first(attempts).await?;
+        self.answered = Some(address);
+        Ok(stream)
+    }
+
+    /// Families take turns, beginning with the one that answered last; a mute address comes last.
+    fn order(&self, addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
+        let ipv4_first = self.answered.is_some_and(|address| address.is_ipv4());
+        let (mut favoured, mut others): (Vec<_>, Vec<_>) = addresses
+            .into_iter()
+            .partition(|address| address.is_ipv4() == ipv4_first);
+        let mut ordered = Vec::with_capacity(favoured.len() + others.len());
+        favoured.reverse();
+        others.reverse();
+        while !(favoured.is_empty() && others.is_empty()) {
+            ordered.extend(favoured.pop());
+            ordered.extend(others.pop());
+        }
+        ordered.sort_by_key(|address| Some(*address) == self.mute);
+        ordered.truncate(MAX_ADDRESSES);
+        ordered
+    }
+}
+
+type Attempt = (SocketAddr, io::Result<TcpStream>);
+
+async fn attempt(address: SocketAddr, after: Duration) -> Attempt {
+    sleep(after).await;
+    let connected = timeout(PER_ADDRESS, TcpStream::connect(address)).await;
+    let late = || {
+        Err(io::Error::new(
+            io::ErrorKind::TimedOut,
+            "no answer within 5 s",
+        ))
+    };
+    (address, connected.unwrap_or_else(|_| late()))
+}
+
+async fn first(
+    mut attempts: FuturesUnordered<impl Future<Output = Attempt>>,
+) -> Result<(SocketAddr, TcpStream), Error> {
+    let mut failed = String::new();
+    while let Some((address, outcome)) = attempts.next().await {
+        match outcome {
+            Ok(stream) => return Ok((address, stream)),
+            Err(error) => {
+                let comma = if failed.is_empty() { "" } else { ", " };
+                let _ = write!(failed, "{comma}{address} ({error})");
+            }
+        }
+    }
+    Err(Error::Connect { attempts: failed })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, SocketAddr};
+
+    use tokio::net::TcpListener;
+
+    use super::{Dialer, MAX_ADDRESSES};
+
+    fn addresses(texts: &[&str]) -> Vec<SocketAddr> {
+        texts.iter().map(|text| text.parse().unwrap()).collect()
+    }
+
+    #[test]
+    fn families_take_turns_beginning_with_the_one_that_answered() {
+        let found = addresses(&["192.0.2.1:1", "192.0.2.2:1", "[2001:db8::1]:1"]);
+        let fresh = Dialer::default();
+        let expected = addresses(&["[2001:db8::1]:1", "192.0.2.1:1", "192.0.2.2:1"]);
+        assert_eq!(fresh.order(found.clone()), expected);
+        let seasoned = Dialer {
+            answered: Some("192.0.2.9:1".parse().unwrap()),
+            mute: None,
+        };
+        let expected = addresses(&["192.0.2.1:1", "[2001:db8::1]:1", "192.0.2.2:1"]);
+        assert_eq!(seasoned.order(found), expected);
+    }
+
+    /// Field report A21: a stale address that accepts and does not speak is not trusted twice.
+    #[test]
+    fn an_address_that_led_to_no_session_comes_last() {
+        let found = addresses(&["192.0.2.1:1", "192.0.2.2:1"]);
+        let mut dialer = Dialer {
+            answered: Some(found[0]),
+            mute: None,
+        };
+        dialer.learn(false);
+        assert_eq!(
+            dialer.order(found.clone()),
+            addresses(&["192.0.2.2:1", "192.0.2.1:1"])
+        );
+        dialer.learn(true);
+        assert_eq!(dialer.order(found.clone()), found);
+    }
+
+    #[test]
+    fn a_name_with_hundreds_of_addresses_is_tried_at_some() {
+        let many = (0..500)
+            .map(|port| (Ipv4Addr::LOCALHOST, port).into())
+            .collect();
+        assert_eq!(Dialer::default().order(many).len(), MAX_ADDRESSES);
+    }
+
+    /// Field report A23.
+    #[tokio::test]
+    async fn a_dead_address_delays_a_live_one_by_little() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let live = listener.local_addr().unwrap();
+        // Documentation addresses answer nobody.
+        let found = vec![
+            "[2001:db8::1]:9".parse().unwrap(),
+            "192.0.2.1:9".parse().unwrap(),
+            live,
+        ];
+        let mut dialer = Dialer::default();
+        let dialled = tokio::time::timeout(std::time::Duration::from_secs(3), dialer.dial(found));
+        let stream = dialled.await.unwrap().unwrap();
+        assert_eq!(stream.peer_addr().unwrap(), live);
+    }
+
+    #[tokio::test]
+    async fn failure_names_every_address_that_was_tried() {
+        let free = {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            listener.local_addr().unwrap()
+        };
+        let error = Dialer::default().dial(vec![free]).await.unwrap_err();
+        assert!(error.to_string().contains(&free.to_string()), "{error}");
+    }
+}

@@ -1,0 +1,137 @@
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use fleetbeat_proto::v1;
+use fleetbeat_proto::v1::session_service_client::SessionServiceClient;
+use futures_util::{Stream, StreamExt as _, TryFutureExt as _};
+use http::header::{HeaderValue, USER_AGENT};
+use http::{Request, Response, Uri};
+use hyper::body::Incoming;
+use hyper::client::conn::http2::{Builder, SendRequest};
+use hyper_util::rt::TokioIo;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+use tonic::Status;
+use tonic::body::Body;
+
+use super::outbox::Outbox;
+use super::{Error, Wire, socket};
+
+/// Smaller windows save nothing, and let HTTP/2 take a peer that was stopped for an abuser.
+const CONNECTION_WINDOW: u32 = 1 << 20;
+const STREAM_WINDOW: u32 = 256 << 10;
+/// Bound of one message of the contract.
+const MAX_MESSAGE: usize = 64 << 10;
+const AGENT: HeaderValue =
+    HeaderValue::from_static(concat!("fleetbeat-agent/", env!("CARGO_PKG_VERSION")));
+
+type Inbound = Pin<Box<dyn Stream<Item = Result<v1::FromServer, Status>> + Send>>;
+
+/// One connection that carries one stream. Dropping it ends both at once.
+pub(crate) struct Link {
+    pub outbox: Outbox,
+    pub socket: socket::Handle,
+    inbound: Option<Inbound>,
+    tasks: Tasks,
+}
+
+impl Link {
+    pub(super) async fn open(
+        wire: Box<dyn Wire>,
+        socket: socket::Handle,
+        origin: Uri,
+    ) -> Result<Self, Error> {
+        let tasks = Tasks::default();
+        let (requests, connection) = Builder::new(tasks.clone())
+            .initial_connection_window_size(CONNECTION_WINDOW)
+            .initial_stream_window_size(STREAM_WINDOW)
+            .handshake(TokioIo::new(wire))
+            .await
+            .map_err(Error::Http2)?;
+        // How the connection ended shows on the stream.
+        tasks.spawn(async move { drop(connection.await) });
+        let outbox = Outbox::default();
+        let mut client = SessionServiceClient::with_origin(Requests(requests), origin)
+            .max_decoding_message_size(MAX_MESSAGE);
+        let sending = outbox.clone();
+        let opening = async move { client.open(sending).await.map(tonic::Response::into_inner) };
+        Ok(Self {
+            outbox,
+            socket,
+            inbound: Some(Box::pin(opening.try_flatten_stream())),
+            tasks,
+        })
+    }
+
+    /// The next message; the stream opens on the first call. `Ok(None)` and errors are final.
+    pub(crate) async fn receive(&mut self) -> Result<Option<v1::FromServer>, Status> {
+        let Some(inbound) = &mut self.inbound else {
+            return Ok(None);
+        };
+        let received = inbound.next().await.transpose();
+        if !matches!(received, Ok(Some(_))) {
+            self.inbound = None;
+        }
+        received
+    }
+
+    /// Closes this side behind what waits, and gives the server up to `within` to end the stream.
+    pub(crate) async fn finish(mut self, within: Duration) {
+        self.outbox.close();
+        let ended = async { while let Ok(Some(_)) = self.receive().await {} };
+        // Late or not, the connection ends here.
+        let _ = timeout(within, ended).await;
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.tasks.abort();
+    }
+}
+
+/// Owner of everything that HTTP/2 runs for one connection.
+#[derive(Clone, Default)]
+struct Tasks(Arc<Mutex<JoinSet<()>>>);
+
+impl Tasks {
+    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .spawn(task);
+    }
+
+    fn abort(&self) {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .abort_all();
+    }
+}
+
+impl<F: Future<Output = ()> + Send + 'static> hyper::rt::Executor<F> for Tasks {
+    fn execute(&self, task: F) {
+        self.spawn(task);
+    }
+}
+
+/// Sends requests over the one connection and never over another.
+struct Requests(SendRequest<Body>);
+
+impl tower::Service<Request<Body>> for Requests {
+    type Response = Response<Incoming>;
+    type Error = hyper::Error;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.0.poll_ready(cx)
+    }
+
+    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
+        request.headers_mut().insert(USER_AGENT, AGENT);
+        Box::pin(self.0.send_request(request))
+    }
+}
