@@ -34,6 +34,12 @@ impl ServerUrl {
             .authority
             .filter(|authority| !authority.host().is_empty() && !authority.as_str().contains('@'))
             .ok_or_else(|| format!("`{text}` needs a plain host: {wanted}"))?;
+        let behind_host = &authority.as_str()[authority.host().len()..];
+        if !behind_host.is_empty() && authority.port_u16().is_none_or(|port| port == 0) {
+            return Err(format!(
+                "`{text}` needs a port between 1 and 65535: {wanted}"
+            ));
+        }
         Ok(Self { tls, authority })
     }
 
@@ -128,6 +134,9 @@ mod tests {
             "https://fleet.example/path",
             "https://user@fleet.example",
             "https://fleet.example:99999",
+            "https://fleet.example:0",
+            "https://fleet.example:",
+            "https://[::1]:99999",
         ] {
             let message = ServerUrl::parse(text).unwrap_err();
             assert!(message.contains("https://HOST:PORT"), "{text}: {message}");

@@ -1,0 +1,142 @@
+//! A host with an agent on it: its state directory, and the agent as a task or as a real process.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::time::Duration;
+
+use fleetbeat_agent::config::{self, Options};
+use fleetbeat_agent::state::State;
+use tempfile::TempDir;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use crate::{soon, within};
+
+pub(crate) struct Host {
+    dir: TempDir,
+}
+
+/// The agent as a task of the test.
+pub(crate) struct Running {
+    stop: watch::Sender<bool>,
+    task: JoinSet<()>,
+}
+
+/// The agent as a process; killed when dropped.
+pub(crate) struct Process(Child);
+
+impl Host {
+    pub(crate) fn new() -> Self {
+        Self {
+            dir: tempfile::tempdir().unwrap(),
+        }
+    }
+
+    pub(crate) fn state_dir(&self) -> PathBuf {
+        self.dir.path().join("state")
+    }
+
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    pub(crate) fn read_state(&self, name: &str) -> String {
+        std::fs::read_to_string(self.state_dir().join(name)).unwrap()
+    }
+
+    pub(crate) fn run(&self, url: &str) -> Running {
+        self.run_with(url, None)
+    }
+
+    pub(crate) fn run_with(&self, url: &str, ca: Option<&Path>) -> Running {
+        let options = Options {
+            server: vec![url.to_owned()],
+            name: Some("web-01".to_owned()),
+            group: Some("web".to_owned()),
+            label: vec!["zone=a".to_owned()],
+            state_dir: Some(self.state_dir()),
+            ca: ca.map(Path::to_owned),
+            ..Options::default()
+        };
+        let settings = config::load(options).unwrap();
+        let state = State::open(&settings.state_dir).unwrap();
+        let (stop, stopped) = watch::channel(false);
+        let mut task = JoinSet::new();
+        task.spawn(fleetbeat_agent::run(settings, state, stopped));
+        Running { stop, task }
+    }
+
+    /// A real process with `arguments` after the state directory.
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_fleetbeat-agent"));
+        command
+            .env_clear()
+            .arg("--state-dir")
+            .arg(self.state_dir())
+            .args(arguments)
+            .stdin(Stdio::null());
+        command
+    }
+
+    pub(crate) fn spawn(&self, arguments: &[&str]) -> Process {
+        let mut command = self.command(arguments);
+        Process(
+            command
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn()
+                .unwrap(),
+        )
+    }
+
+    /// Runs a process that is expected to end by itself.
+    pub(crate) fn output(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().unwrap()
+    }
+}
+
+impl Running {
+    /// Stops the agent and waits for it.
+    pub(crate) async fn stop(mut self) {
+        self.stop.send_replace(true);
+        soon("the agent stops", self.task.join_next())
+            .await
+            .unwrap()
+            .unwrap();
+    }
+
+    pub(crate) fn tell_to_stop(&self) {
+        self.stop.send_replace(true);
+    }
+}
+
+impl Process {
+    pub(crate) fn new(child: Child) -> Self {
+        Self(child)
+    }
+
+    pub(crate) fn signal(&self, signal: nix::sys::signal::Signal) {
+        let pid = nix::unistd::Pid::from_raw(i32::try_from(self.0.id()).unwrap());
+        nix::sys::signal::kill(pid, signal).unwrap();
+    }
+
+    pub(crate) async fn exit(&mut self, limit: Duration) -> ExitStatus {
+        let ended = async {
+            loop {
+                if let Some(status) = self.0.try_wait().unwrap() {
+                    return status;
+                }
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        within(limit, "the process exits", ended).await
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It may have ended already.
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}

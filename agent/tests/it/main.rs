@@ -1,0 +1,28 @@
+//! The agent against a server that does exactly what each test says.
+
+#![expect(clippy::unwrap_used, reason = "a step that fails fails its test")]
+
+mod fake;
+mod host;
+
+mod configuration;
+mod endings;
+mod handshake;
+mod process;
+mod tls;
+mod tuning;
+
+use std::time::Duration;
+
+/// Far beyond what any step takes; a step that takes it has failed.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// `step`, or a failed test.
+async fn soon<T>(what: &str, step: impl Future<Output = T>) -> T {
+    within(PATIENCE, what, step).await
+}
+
+async fn within<T>(limit: Duration, what: &str, step: impl Future<Output = T>) -> T {
+    let done = tokio::time::timeout(limit, step).await;
+    done.unwrap_or_else(|_| panic!("not within {limit:?}: {what}"))
+}

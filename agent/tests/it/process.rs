@@ -1,0 +1,160 @@
+use std::os::unix::net::UnixDatagram;
+use std::process::Stdio;
+use std::time::Duration;
+
+use fleetbeat_proto::v1::CloseReason;
+use nix::sys::signal::Signal;
+use tokio::net::TcpListener;
+use tokio::time::Instant;
+
+use crate::fake::{Fake, revised};
+use crate::host::{Host, Process};
+use crate::{soon, within};
+
+#[tokio::test]
+async fn both_stop_signals_end_the_process_with_goodbye_and_0() {
+    let mut fake = Fake::start().await;
+    let host = Host::new();
+    for signal in [Signal::SIGTERM, Signal::SIGINT] {
+        let mut agent = host.spawn(&["--server", &fake.url()]);
+        let (mut peer, _) = fake.welcome(revised(0, 30_000, 3, 1_000)).await;
+        peer.ping().await;
+        agent.signal(signal);
+        assert_eq!(peer.goodbye().await.reason(), CloseReason::Goodbye);
+        drop(peer);
+        let status = agent.exit(Duration::from_secs(2)).await;
+        assert_eq!(status.code(), Some(0));
+    }
+}
+
+/// The stream stays open although the agent said goodbye: it does not wait for ever.
+#[tokio::test]
+async fn a_server_that_ignores_goodbye_holds_the_exit_up_by_at_most_2_s() {
+    let mut fake = Fake::start().await;
+    let host = Host::new();
+    let mut agent = host.spawn(&["--server", &fake.url()]);
+    let (mut peer, _) = fake.welcome(revised(0, 30_000, 3, 1_000)).await;
+    peer.ping().await;
+    agent.signal(Signal::SIGTERM);
+    peer.goodbye().await;
+    assert_eq!(agent.exit(Duration::from_secs(2)).await.code(), Some(0));
+}
+
+/// Field report B05.
+#[tokio::test]
+async fn a_process_that_was_stopped_sends_one_ping_and_no_burst() {
+    let mut fake = Fake::start().await;
+    let host = Host::new();
+    let agent = host.spawn(&["--server", &fake.url()]);
+    // D = 20.3 s: the stop is far from any verdict.
+    let interval = Duration::from_secs(1);
+    let (mut peer, _) = fake.welcome(revised(0, 1_000, 20, 300)).await;
+    for _ in 0..2 {
+        let ping = peer.ping().await;
+        peer.answer(&ping, Duration::ZERO).await;
+    }
+    agent.signal(Signal::SIGSTOP);
+    // Time has to pass here: the fault under test is made of missed beats.
+    tokio::time::sleep(interval * 4).await;
+    agent.signal(Signal::SIGCONT);
+    let first = peer.ping().await;
+    let continued = Instant::now();
+    assert_eq!(first.seq, 3);
+    assert!(first.lag_ns.is_none_or(|lag| lag >= 50_000_000));
+    let second = peer.ping().await;
+    assert_eq!(second.seq, 4);
+    assert!(
+        continued.elapsed() >= interval * 8 / 10,
+        "{:?}",
+        continued.elapsed()
+    );
+    assert!(
+        second
+            .lag_ns
+            .or(first.lag_ns)
+            .is_some_and(|lag| lag >= 1_000_000_000)
+    );
+}
+
+/// Field reports B16 and F05: the unit becomes active while no server answers, and nothing of the
+/// network ends the process.
+#[tokio::test]
+async fn the_service_manager_hears_ready_with_a_session_and_soon_without_one() {
+    let mut fake = Fake::start().await;
+    let host = Host::new();
+    let ear = ear(&host, "with");
+    let mut agent = notified(&host, "with", &fake.url());
+    let (mut peer, _) = fake.welcome(revised(0, 30_000, 3, 1_000)).await;
+    peer.ping().await;
+    hears(&ear, "READY=1", Duration::from_secs(5)).await;
+    agent.signal(Signal::SIGTERM);
+    drop(peer);
+    assert_eq!(agent.exit(Duration::from_secs(2)).await.code(), Some(0));
+
+    let closed = {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        format!("http://{}", listener.local_addr().unwrap())
+    };
+    let ear = self::ear(&host, "without");
+    let mut agent = notified(&host, "without", &closed);
+    hears(&ear, "STATUS=No session", Duration::from_secs(5)).await;
+    hears(&ear, "WATCHDOG=1", Duration::from_secs(5)).await;
+    hears(&ear, "READY=1", Duration::from_secs(15)).await;
+    agent.signal(Signal::SIGTERM);
+    assert_eq!(agent.exit(Duration::from_secs(2)).await.code(), Some(0));
+}
+
+fn ear(host: &Host, name: &str) -> UnixDatagram {
+    let ear = UnixDatagram::bind(host.file(name)).unwrap();
+    ear.set_nonblocking(true).unwrap();
+    ear
+}
+
+fn notified(host: &Host, name: &str, url: &str) -> Process {
+    let mut command = host.command(&["--server", url]);
+    command
+        .env("NOTIFY_SOCKET", host.file(name))
+        .env("WATCHDOG_USEC", "3000000")
+        .stderr(Stdio::null());
+    Process::new(command.spawn().unwrap())
+}
+
+/// Reads what the agent tells until a line begins with `wanted`.
+async fn hears(ear: &UnixDatagram, wanted: &str, limit: Duration) {
+    let ear = tokio::net::UnixDatagram::from_std(ear.try_clone().unwrap()).unwrap();
+    let heard = async {
+        let mut bytes = [0; 4096];
+        loop {
+            let length = ear.recv(&mut bytes).await.unwrap();
+            let text = String::from_utf8_lossy(&bytes[..length]);
+            if text.lines().any(|line| line.starts_with(wanted)) {
+                return;
+            }
+        }
+    };
+    within(limit, wanted, heard).await;
+}
+
+#[tokio::test]
+async fn an_agent_whose_server_is_killed_comes_back_to_the_one_that_replaces_it() {
+    let host = Host::new();
+    let mut fake = Fake::start().await;
+    let mut second = Fake::start().await;
+    let urls = format!("{},{}", fake.url(), second.url());
+    let _agent = host.spawn(&["--server", &urls]);
+    let either = async {
+        tokio::select! {
+            peer = fake.hello() => (peer, true),
+            peer = second.hello() => (peer, false),
+        }
+    };
+    let ((peer, _), first) = soon("either server is tried", either).await;
+    drop(peer);
+    if first {
+        drop(fake);
+        soon("the other server is tried", second.hello()).await;
+    } else {
+        drop(second);
+        soon("the other server is tried", fake.hello()).await;
+    }
+}
