@@ -30,6 +30,8 @@ const BLOCKED_FOR: Duration = Duration::from_millis(500);
 /// and a stall of a minute hands over 300 at once.
 const FLOOD: u32 = 2_000;
 const FLOOD_WINDOW: Duration = Duration::from_secs(10);
+/// A round trip above this is a broken clock, not a slow path.
+const RTT_MOST: Duration = Duration::from_hours(1);
 /// Longest text kept of what an agent explains.
 const EXPLANATION: usize = 255;
 
@@ -333,10 +335,9 @@ fn beat(session: &Session, next_seq: &mut u64, ping: &Ping, now: Moment) -> Resu
         )));
     }
     *next_seq = next_seq.wrapping_add(1);
-    let sample = ping
-        .rtt_ns
-        .filter(|_| ping.rtt_seq.is_some_and(|seq| seq < ping.seq));
-    session.beat(now, sample.map(Duration::from_nanos));
+    let told = ping.rtt_ns.map(Duration::from_nanos);
+    let plausible = ping.rtt_seq.is_some_and(|seq| seq < ping.seq);
+    session.beat(now, told.filter(|rtt| plausible && *rtt <= RTT_MOST));
     if session.answers(ping.seq) {
         let unread = session.outbox.pong(ping.seq, ping.sent_ns, now);
         if unread > session.offline_after() {

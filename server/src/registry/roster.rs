@@ -23,6 +23,10 @@ use super::{
 use crate::clock::Clock;
 
 const SHARDS: usize = 64;
+/// Agents that one server holds in memory, with or without a session: about 1 KiB each.
+const AGENTS_MOST: usize = 1_000_000;
+/// When a server that holds as many is asked again.
+const FULL_WINDOW: (Duration, Duration) = (Duration::from_mins(5), Duration::from_mins(10));
 /// How long a twin is sent away.
 const TWIN_PARK: (Duration, Duration) = (Duration::from_mins(5), Duration::from_mins(10));
 
@@ -232,6 +236,11 @@ impl Registry {
 
     /// Seats a new session, or turns it away. The older session is told after it was replaced.
     pub fn open(&self, opening: Opening) -> Result<Opened, Refused> {
+        if self.get(opening.agent_id).is_none() && self.agents.read().len() >= AGENTS_MOST {
+            let detail = format!("this server knows {AGENTS_MOST} agents and takes no other");
+            let bye = Farewell::new(CloseReason::Shed, detail);
+            return Err(Refused(bye.within(FULL_WINDOW.0, FULL_WINDOW.1)));
+        }
         let agent = self.meet(opening.agent_id);
         let (now, wall) = (self.clock.now(), self.clock.wall());
         let base = Revised {
