@@ -124,6 +124,19 @@ impl From<Verdict> for v1::Verdict {
     }
 }
 
+impl From<v1::Verdict> for Verdict {
+    /// A verdict that is not told is one that nobody knows.
+    fn from(verdict: v1::Verdict) -> Self {
+        match verdict {
+            v1::Verdict::Online => Self::Online,
+            v1::Verdict::Suspect => Self::Suspect,
+            v1::Verdict::Offline => Self::Offline,
+            v1::Verdict::Left => Self::Left,
+            v1::Verdict::Unknown | v1::Verdict::Unspecified => Self::Unknown,
+        }
+    }
+}
+
 impl v1::CloseReason {
     /// The word of the glossary, as it stands in Postgres, in logs and on screens.
     #[must_use]

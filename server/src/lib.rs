@@ -4,6 +4,7 @@
 //! Imports point one way: `lane → registry → liveness`; `judge → registry, liveness`;
 //! `record → store`; nobody imports `lane` but the composition root.
 
+pub mod app;
 pub mod clock;
 pub mod judge;
 pub mod lane;

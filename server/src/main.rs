@@ -1,1 +1,7 @@
-fn main() {}
+//! `fleetbeat-server`: a doorway to [`fleetbeat_server::app`].
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    fleetbeat_server::app::main()
+}

@@ -1,0 +1,295 @@
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use fleetbeat_liveness::backoff::reconnect_spread;
+use fleetbeat_liveness::tuning::Tuning;
+use fleetbeat_proto::v1::CloseReason;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tracing::{info, warn};
+
+use super::data_dir::DataDir;
+use super::endpoints::{Endpoints, Published};
+use super::history::History;
+use super::process;
+use crate::clock::Clock;
+use crate::judge::Judge;
+use crate::lane::{Gate, Lane, bind};
+use crate::operator::{Door, FirstToken, Fleet, Key, Keyring, Parts, Port, Readiness, Role, pages};
+use crate::registry::{Farewell, Registry};
+use crate::settings::Settings;
+use crate::telemetry::{Census, Recording, Sources, Telemetry};
+use crate::tuning::{Desk, Ledger};
+
+/// What an agent's HTTP/2 connection is called in TLS.
+const H2: &[u8] = b"h2";
+/// How often a stopping server looks whether its agents have left.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// A running server.
+#[derive(Debug)]
+pub struct Server {
+    registry: Arc<Registry>,
+    history: History,
+    judge: Judge,
+    readiness: Readiness,
+    lane_address: SocketAddr,
+    operator_address: SocketAddr,
+    drain_time: Duration,
+    reconnect_rate: u64,
+    /// Stops intake on the lanes.
+    soft: CancellationToken,
+    /// Drops what the lanes still carry.
+    hard: CancellationToken,
+    /// Stops what serves operators.
+    stop: CancellationToken,
+    tasks: TaskTracker,
+    lanes: Vec<Lane>,
+    published: Published,
+    data_dir: DataDir,
+}
+
+impl Server {
+    /// Builds and starts everything; serving when it returns.
+    ///
+    /// # Errors
+    ///
+    /// What could not be started, and what to do about it.
+    pub(crate) async fn start(
+        settings: &Settings,
+        data_dir: DataDir,
+        telemetry: &Telemetry,
+        clock: Clock,
+    ) -> anyhow::Result<Self> {
+        let (soft, hard, stop) =
+            <(CancellationToken, CancellationToken, CancellationToken)>::default();
+        let tasks = TaskTracker::new();
+        let name = settings.server_name();
+        let rate = u64::from(settings.lane.reconnect_rate);
+        let registry = Arc::new(Registry::new(clock, lane_count(settings), rate));
+
+        // Bound first: a taken port is found out before a database is touched.
+        let ports = Ports::bind(settings, registry.lanes().len()).await?;
+        let history = History::start(settings, &data_dir, &registry, rate).await?;
+        let ledger = Arc::new(Ledger::new(Arc::clone(&registry)));
+        let desk = Desk::new(
+            Arc::clone(&registry),
+            history.store(),
+            Arc::clone(&ledger),
+            tasks.clone(),
+        );
+        let revision = desk.refresh().await.context("read the policies")?;
+        info!(revision, "Policies in force");
+
+        let (lane_address, operator_address) = (ports.lane_address, ports.operator.address()?);
+        let lanes = start_lanes(ports.lanes, settings, &registry, &name, (&soft, &hard))?;
+        let judge = Judge::start(Arc::clone(&registry), |lane| {
+            process::end(&format!("lane {lane} has not answered for 30 s"));
+        })?;
+        tasks.spawn({
+            let (desk, stop) = (Arc::clone(&desk), stop.clone());
+            async move { desk.run(stop).await }
+        });
+        tasks.spawn({
+            let (ledger, stop) = (Arc::clone(&ledger), stop.clone());
+            async move { ledger.run(stop).await }
+        });
+
+        let readiness = Readiness::default();
+        let recording = Recording::new(Default::default);
+        let want_token = settings.operator.metrics_want_token();
+        let door = Door::new(keyring(&data_dir)?, clock, want_token);
+        let census = Census::new(Arc::clone(&registry));
+        let fleet = Fleet::new(Parts {
+            registry: Arc::clone(&registry),
+            census: Arc::clone(&census),
+            pulse: Arc::clone(judge.pulse()),
+            recording: recording.clone(),
+            store: history.store(),
+            desk,
+            ledger: Arc::clone(&ledger),
+            server_id: data_dir.server_id(),
+            started: clock.wall(),
+            stop: stop.clone(),
+            tasks: tasks.clone(),
+        });
+        telemetry.metrics.observe(&Sources {
+            registry: Arc::clone(&registry),
+            census,
+            pulse: Arc::clone(judge.pulse()),
+            recording,
+            ledger,
+        })?;
+        let pages = pages(fleet, door, readiness.clone(), telemetry.metrics.clone())
+            .context("describe the operators' services")?;
+        tasks.spawn(ports.operator.run(pages, stop.clone()));
+        let endpoints = Endpoints {
+            pid: std::process::id(),
+            lane: lane_address,
+            operator: operator_address,
+            database_url: history.private_url(),
+            postgres_pid: history.private_pid(),
+        };
+        let published = endpoints
+            .publish(data_dir.path())
+            .context("publish the endpoints")?;
+        readiness.set(true).await;
+        info!(lane = %lane_address, operator = %operator_address, "Serving");
+        Ok(Self {
+            registry,
+            history,
+            judge,
+            readiness,
+            lane_address,
+            operator_address,
+            drain_time: settings.drain_time,
+            reconnect_rate: rate,
+            soft,
+            hard,
+            stop,
+            tasks,
+            lanes,
+            published,
+            data_dir,
+        })
+    }
+
+    /// Where agents connect.
+    #[must_use]
+    pub fn lane_address(&self) -> SocketAddr {
+        self.lane_address
+    }
+
+    /// Where operators connect.
+    #[must_use]
+    pub fn operator_address(&self) -> SocketAddr {
+        self.operator_address
+    }
+
+    /// Sends every agent away in order, writes down what is left, and stops.
+    pub async fn stop(mut self) {
+        self.readiness.set(false).await;
+        self.soft.cancel();
+        self.drain().await;
+        self.hard.cancel();
+        while self.lanes.iter().any(|lane| !lane.is_finished()) {
+            tokio::time::sleep(LOOK).await;
+        }
+        self.judge.stop();
+        self.stop.cancel();
+        self.tasks.close();
+        self.history.stop().await;
+        self.tasks.wait().await;
+        drop((self.published, self.data_dir));
+    }
+
+    async fn drain(&self) {
+        let sessions = self.registry.session_count();
+        let spread = reconnect_spread(sessions, self.reconnect_rate, Tuning::default().deadline());
+        for agent in self.registry.agents() {
+            let Some(session) = agent.session() else {
+                continue;
+            };
+            let bye = Farewell::new(CloseReason::ServerDrain, "the server is stopping")
+                .within(Duration::ZERO, spread);
+            let (reason, detail) = (CloseReason::ServerDrain, "the server stopped");
+            self.registry.end(&session, reason, detail, Some(bye));
+        }
+        let left = async {
+            while self.registry.session_count() > 0 {
+                tokio::time::sleep(LOOK).await;
+            }
+        };
+        if tokio::time::timeout(self.drain_time, left).await.is_err() {
+            warn!(
+                sessions = self.registry.session_count(),
+                "Agents did not leave in time"
+            );
+        }
+    }
+}
+
+struct Ports {
+    lanes: Vec<std::net::TcpListener>,
+    lane_address: SocketAddr,
+    operator: Port,
+}
+
+impl Ports {
+    async fn bind(settings: &Settings, lanes: usize) -> anyhow::Result<Self> {
+        let listen = settings.lane.listen;
+        let first = bind(listen).with_context(|| format!("listen for agents on {listen}"))?;
+        let lane_address = first.local_addr()?;
+        let mut listeners = vec![first];
+        // A gate accepts for all lanes.
+        let accepting = if settings.lane.tls().is_some() {
+            1
+        } else {
+            lanes
+        };
+        for _ in 1..accepting {
+            listeners.push(bind(lane_address).context("listen for agents on every lane")?);
+        }
+        let tls = settings
+            .operator
+            .tls()
+            .map(|files| files.server_config(&[H2, b"http/1.1"]));
+        let listen = settings.operator.listen;
+        let operator = Port::bind(listen, tls.transpose()?)
+            .await
+            .with_context(|| format!("listen for operators on {listen}"))?;
+        Ok(Self {
+            lanes: listeners,
+            lane_address,
+            operator,
+        })
+    }
+}
+
+fn start_lanes(
+    mut listeners: Vec<std::net::TcpListener>,
+    settings: &Settings,
+    registry: &Arc<Registry>,
+    name: &str,
+    (soft, hard): (&CancellationToken, &CancellationToken),
+) -> anyhow::Result<Vec<Lane>> {
+    let tls = settings
+        .lane
+        .tls()
+        .map(|files| files.server_config(&[H2]))
+        .transpose()?;
+    let gated = if tls.is_some() { listeners.pop() } else { None };
+    let mut lanes = Vec::new();
+    for index in 0..registry.lanes().len() {
+        let listener = listeners.pop();
+        let lane = Lane::start(index, registry, name, listener, soft.clone(), hard.clone());
+        lanes.push(lane.with_context(|| format!("start lane {index}"))?);
+    }
+    if let (Some(tls), Some(listener)) = (tls, gated) {
+        Gate::start(listener, tls, &lanes, soft.clone()).context("start the TLS gate")?;
+    }
+    Ok(lanes)
+}
+
+/// The token in the data directory: whoever can read it may do everything.
+fn keyring(data_dir: &DataDir) -> anyhow::Result<Arc<Keyring>> {
+    let first = FirstToken::read_or_make(data_dir.path(), &mut rand::rng())?;
+    if first.fresh {
+        info!(file = %first.path.display(), "Made the first operator token");
+    }
+    Ok(Arc::new(Keyring::new(Key {
+        name: "first".to_owned(),
+        hash: first.token.hash(),
+        role: Role::Admin,
+        expires_at: None,
+    })))
+}
+
+fn lane_count(settings: &Settings) -> usize {
+    match settings.lane.count {
+        0 => std::thread::available_parallelism().map_or(1, usize::from),
+        count => usize::from(count),
+    }
+}
