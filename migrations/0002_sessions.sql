@@ -54,7 +54,7 @@ COMMENT ON COLUMN session_events.at IS 'When it happened, by the server''s wall 
 COMMENT ON COLUMN session_events.agent_id IS 'Agent that it happened to';
 COMMENT ON COLUMN session_events.session_id IS 'Session that it belongs to; null without one';
 COMMENT ON COLUMN session_events.server_id IS 'Server that saw it';
-COMMENT ON COLUMN session_events.kind IS 'session_opened, session_closed, verdict_changed, tuning_acked, tuning_refused, …';
+COMMENT ON COLUMN session_events.kind IS 'session_opened, session_closed, session_refused, verdict_changed, tuning_acked, tuning_refused, history_incomplete';
 COMMENT ON COLUMN session_events.close_reason IS 'Of session_closed, numbered as in sessions.close_reason';
 COMMENT ON COLUMN session_events.verdict IS 'Of verdict_changed, numbered as in agent_state.verdict';
 COMMENT ON COLUMN session_events.revision IS 'Of tuning events';

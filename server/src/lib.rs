@@ -10,6 +10,7 @@ pub mod judge;
 pub mod lane;
 pub mod operator;
 pub mod postgres;
+pub mod record;
 pub mod registry;
 pub mod settings;
 pub mod store;

@@ -2,7 +2,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fleetbeat_liveness::fence::Fence;
+use fleetbeat_liveness::fence::{Fence, InstanceId};
 use fleetbeat_liveness::verdict::Verdict;
 use fleetbeat_proto::v1::CloseReason;
 use time::OffsetDateTime;
@@ -26,6 +26,7 @@ pub struct Entry {
 pub enum Transition {
     SessionOpened {
         session: Uuid,
+        instance: InstanceId,
         fence: Fence,
         address: String,
     },

@@ -370,6 +370,7 @@ impl Registry {
         state.last = None;
         let opened = Transition::SessionOpened {
             session: session.id,
+            instance,
             fence,
             address,
         };

@@ -23,7 +23,7 @@ pub enum Kind {
     TuningAcked(u64),
     TuningRefused(u64),
     /// Stands for transitions that found no room while Postgres was away.
-    Coalesced,
+    HistoryIncomplete,
 }
 
 /// An event that happened.
@@ -73,7 +73,7 @@ impl Kind {
             Self::VerdictChanged(_) => "verdict_changed",
             Self::TuningAcked(_) => "tuning_acked",
             Self::TuningRefused(_) => "tuning_refused",
-            Self::Coalesced => "coalesced",
+            Self::HistoryIncomplete => "history_incomplete",
         }
     }
 
