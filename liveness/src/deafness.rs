@@ -24,7 +24,7 @@ const REMEMBERED: usize = 128;
 /// Stalls of one observer.
 #[derive(Debug, Clone, Default)]
 pub struct Deafness {
-    /// In the order of their ends, at most [`REMEMBERED`].
+    /// As they were reported, at most [`REMEMBERED`].
     recent: VecDeque<Stall>,
     stalls: u64,
     stalled: Duration,
@@ -80,10 +80,8 @@ impl Deafness {
         if length <= STALL_OVER {
             return None;
         }
-        let counted_to = self.recent.back().map_or(Moment::ZERO, |stall| stall.ended);
-        self.stalled = self
-            .stalled
-            .saturating_add(ended.since(began.max(counted_to)));
+        let counted = covered(self.spans(), began, ended);
+        self.stalled = self.stalled.saturating_add(length.saturating_sub(counted));
         self.stalls += 1;
         if self.recent.len() == REMEMBERED {
             self.recent.pop_front();
@@ -112,7 +110,7 @@ impl Deafness {
         self.stalls
     }
 
-    /// Sum of their lengths.
+    /// Time stalled in all, none of it counted twice.
     #[must_use]
     pub fn stalled(&self) -> Duration {
         self.stalled
@@ -121,16 +119,19 @@ impl Deafness {
     #[must_use]
     pub fn last_minute(&self, now: Moment) -> LastMinute {
         let since = now.before(LOOK_BACK);
-        let stalls = || self.recent.iter().map(|stall| (stall.began, stall.ended));
         let graces = self
             .recent
             .iter()
             .map(|stall| (stall.began, stall.grace_until()));
         LastMinute {
-            stalls: stalls().filter(|(_, ended)| *ended > since).count(),
-            stalled: covered(stalls(), since, now),
+            stalls: self.spans().filter(|(_, ended)| *ended > since).count(),
+            stalled: covered(self.spans(), since, now),
             held: covered(graces, since, now),
         }
+    }
+
+    fn spans(&self) -> impl Iterator<Item = (Moment, Moment)> {
+        self.recent.iter().map(|stall| (stall.began, stall.ended))
     }
 }
 

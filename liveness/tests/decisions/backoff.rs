@@ -51,6 +51,27 @@ fn jitter_comes_after_the_cap() {
     }
 }
 
+/// B5: an agent that is refused as it is comes back seldom, also when the connection fails next.
+#[test]
+fn a_refusal_leaves_the_growth_at_its_cap() {
+    let mut rng = dice(2);
+    let mut backoff = Backoff::new(Params::default());
+    backoff.at_cap(&mut rng);
+    about(backoff.connect_failed(&mut rng), secs(30));
+}
+
+/// S18: a server that answers is available, whatever it answers.
+#[test]
+fn a_server_that_names_a_window_closes_the_breaker() {
+    let mut rng = dice(3);
+    let mut backoff = Backoff::new(Params::default());
+    for _ in 0..10 {
+        backoff.connect_failed(&mut rng);
+    }
+    backoff.told((secs(1), secs(2)), &mut rng);
+    assert!(!backoff.breaker_open());
+}
+
 /// S18: a broken connection is not an unavailable peer.
 #[test]
 fn a_session_that_came_about_closes_the_breaker() {
@@ -81,7 +102,7 @@ fn a_session_that_did_not_last_keeps_the_growth_going() {
 
 /// B5: the server's window is obeyed, within reason.
 #[test]
-fn a_told_window_is_obeyed_up_to_an_hour() {
+fn what_the_server_tells_is_obeyed_up_to_an_hour() {
     for seed in 0..200 {
         let mut rng = dice(seed);
         let mut backoff = Backoff::new(Params::default());
@@ -96,6 +117,8 @@ fn a_told_window_is_obeyed_up_to_an_hour() {
             TOLD_MOST,
         );
         assert_eq!(backoff.told((Duration::MAX, secs(1)), &mut rng), TOLD_MOST);
+        let spread = backoff.session_lost(Duration::MAX, secs(3600), &mut rng);
+        within(spread, Duration::ZERO, TOLD_MOST);
         assert_eq!(backoff.told((secs(9), secs(8)), &mut rng), secs(9));
     }
 }

@@ -116,6 +116,25 @@ fn a_retune_takes_effect_at_once() {
     assert!(beats.due().since(at(1)) < millis(500));
 }
 
+/// A rollout that changes its mind faster than the interval leaves the beat alive: PINGs keep coming
+/// within two of the shorter intervals.
+#[test]
+fn retunes_in_quick_succession_do_not_put_the_ping_off() {
+    for seed in 0..200 {
+        let mut rng = dice(seed);
+        let mut beats = beating(secs(3600), at(0), &mut rng);
+        let mut now = at(1);
+        for _ in 0..1_000 {
+            beats.retuned(secs(1), now, &mut rng);
+            if beats.due() <= now + millis(10) {
+                break;
+            }
+            now = now + millis(10);
+        }
+        assert!(beats.due() <= at(3), "{:?}", beats.due());
+    }
+}
+
 /// A9, S16: other messages make PINGs rarer, never absent.
 #[test]
 fn a_busy_stream_still_pings_every_second_interval() {

@@ -49,7 +49,10 @@ fn a_hold_that_spans_a_stall_has_the_grace_of_its_whole_length_and_is_counted_on
     let mut deafness = Deafness::new();
     deafness.observe(at(12), at(10));
     assert_eq!(deafness.deaf(at(5), at(30)), Some(secs(25)));
-    assert_eq!(deafness.grace_until(), Some(at(55)));
+    assert_eq!(
+        (deafness.stalled(), deafness.grace_until()),
+        (secs(25), Some(at(55)))
+    );
     let minute = deafness.last_minute(at(40));
     assert_eq!(
         (minute.stalls, minute.stalled, minute.held),

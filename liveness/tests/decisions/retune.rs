@@ -123,6 +123,16 @@ fn a_repeated_answer_is_counted_once() {
     assert_eq!(retune.answer(applied(b)), Effect::Superseded);
 }
 
+#[test]
+fn the_same_values_under_an_older_revision_answer_the_older_push() {
+    let (older, newer) = (revised(2, tuning(60, 3, 2)), revised(3, tuning(60, 3, 2)));
+    let mut retune = Retune::new(revised(1, tuning(20, 3, 2)));
+    retune.push(older);
+    retune.push(newer);
+    assert_eq!(retune.answer(applied(older)), Effect::Superseded);
+    assert_eq!(retune.waiting(), Some(&newer));
+}
+
 /// C3: an equal revision with other values is another push; the stream orders them.
 #[test]
 fn the_same_revision_with_other_values_is_another_push() {

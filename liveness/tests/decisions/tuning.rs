@@ -201,6 +201,23 @@ proptest! {
         prop_assert_eq!(made.is_ok(), allowed(interval, misses, timeout, pong_every));
     }
 
+    /// C1: whoever runs either of the two is tolerated, in every component and by no more than needed.
+    #[test]
+    fn the_maximum_tolerates_exactly_either(one in any_tuning(), other in any_tuning()) {
+        let components = |it: Expectation| [
+            it.suspect_after,
+            it.offline_after,
+            it.reverse_gap,
+            it.server_dead_after,
+            it.kernel_gives_up_after,
+        ];
+        let (one, other) = (one.expectation(), other.expectation());
+        let both = components(one.component_max(other));
+        for (both, (one, other)) in both.iter().zip(components(one).iter().zip(components(other))) {
+            prop_assert_eq!(*both, (*one).max(other));
+        }
+    }
+
     #[test]
     fn suspicion_never_comes_after_the_deadline(tuning in any_tuning()) {
         let expectation = tuning.expectation();
