@@ -6,6 +6,7 @@
 mod ending;
 mod judge;
 mod pulse;
+mod tuning;
 
 pub(crate) use ending::{Cause, Ending, Told};
 
@@ -22,13 +23,10 @@ use rand::Rng;
 use crate::contract;
 use judge::Judge;
 use pulse::Pulse;
+use tuning::Unkept;
 
 /// The server has this long from Hello to Welcome.
 const WELCOME_WITHIN: Duration = Duration::from_secs(10);
-/// An ack that waits for a slow disk holds the next PING up by this much and no more.
-const ACK_BEFORE_PING: Duration = Duration::from_millis(100);
-/// A W3C trace context is this long; anything longer is none.
-const MAX_TRACEPARENT: usize = 55;
 const MAX_TEXT: usize = 255;
 
 /// What the machine wants done, in this order.
@@ -65,14 +63,6 @@ enum Phase {
         since: Moment,
     },
     Over,
-}
-
-/// A tuning that is in force and whose ack waits for the disk.
-#[derive(Debug)]
-struct Unkept {
-    revised: Revised,
-    traceparent: String,
-    ping_from: Moment,
 }
 
 /// See the module.
@@ -193,17 +183,6 @@ impl<R: Rng> Session<R> {
         }
     }
 
-    /// `revised` survives a restart, or cannot be made to: either way it is in force.
-    pub(crate) fn kept(&mut self, now: Moment, revised: Revised) {
-        let Some(unkept) = self.unkept.take_if(|unkept| unkept.revised == revised) else {
-            return;
-        };
-        self.acknowledged = Some(revised);
-        if self.live() {
-            self.ack(now, &revised, Ok(()), unkept.traceparent);
-        }
-    }
-
     /// The agent's own loop ran `late` behind its timer.
     pub(crate) fn lagged(&mut self, late: Duration) {
         self.pulse.lagged(late);
@@ -281,131 +260,6 @@ impl<R: Rng> Session<R> {
         }
     }
 
-    /// Nothing was ever acknowledged: the server's base holds until then.
-    fn take_base(&mut self, base: &v1::RevisedTuning) {
-        match contract::revised(base) {
-            Ok(base) => {
-                self.in_force = base;
-                self.beats = Beats::new(base.tuning.interval());
-            }
-            Err(reason) => self.outputs.push_back(Output::Refused {
-                revision: base.revision,
-                reason,
-            }),
-        }
-    }
-
-    fn pushed(&mut self, now: Moment, push: v1::TuningPush) {
-        let verdict = self.judge_push(now, push);
-        self.answer_push(now, verdict);
-    }
-
-    /// Puts a valid push in force.
-    fn judge_push(&mut self, now: Moment, push: v1::TuningPush) -> Verdict {
-        let wire = push.tuning.unwrap_or_default();
-        let traceparent = trace(push.traceparent);
-        let revised = match contract::revised(&wire).and_then(|revised| self.check_order(revised)) {
-            Ok(revised) => revised,
-            Err(reason) => {
-                return Verdict::Refused {
-                    wire,
-                    reason,
-                    traceparent,
-                };
-            }
-        };
-        if let Some(unkept) = &mut self.unkept
-            && unkept.revised == revised
-        {
-            unkept.traceparent = traceparent;
-            return Verdict::Waiting;
-        }
-        if self.unkept.is_none() && self.acknowledged == Some(revised) {
-            return Verdict::Known {
-                revised,
-                traceparent,
-            };
-        }
-        self.in_force = revised;
-        self.beats
-            .retuned(revised.tuning.interval(), now, &mut self.rng);
-        self.unkept = Some(Unkept {
-            revised,
-            traceparent,
-            ping_from: now + ACK_BEFORE_PING,
-        });
-        Verdict::Adopted(revised)
-    }
-
-    fn check_order(&self, revised: Revised) -> Result<Revised, String> {
-        let newest = self
-            .unkept
-            .as_ref()
-            .map(|unkept| unkept.revised)
-            .or(self.acknowledged);
-        match newest {
-            Some(newest) if revised.revision < newest.revision => Err(format!(
-                "revision {} is older than {}, which is in force",
-                revised.revision, newest.revision
-            )),
-            Some(_) | None => Ok(revised),
-        }
-    }
-
-    fn answer_push(&mut self, now: Moment, verdict: Verdict) {
-        match verdict {
-            Verdict::Adopted(revised) => self.outputs.push_back(Output::Keep(revised)),
-            Verdict::Waiting => {}
-            Verdict::Known {
-                revised,
-                traceparent,
-            } => {
-                self.ack(now, &revised, Ok(()), traceparent);
-            }
-            Verdict::Refused {
-                wire,
-                reason,
-                traceparent,
-            } => {
-                self.outputs.push_back(Output::Refused {
-                    revision: wire.revision,
-                    reason: reason.clone(),
-                });
-                self.ack_wire(now, wire.revision, wire.hash, Err(reason), traceparent);
-            }
-        }
-    }
-
-    fn ack(&mut self, now: Moment, of: &Revised, result: Result<(), String>, trace: String) {
-        self.ack_wire(now, of.revision, of.hash(), result, trace);
-    }
-
-    fn ack_wire(
-        &mut self,
-        now: Moment,
-        revision: u64,
-        hash: u64,
-        result: Result<(), String>,
-        traceparent: String,
-    ) {
-        let outcome = match result {
-            Ok(()) => v1::tuning_ack::Outcome::Applied,
-            Err(_) => v1::tuning_ack::Outcome::Refused,
-        };
-        let ack = v1::TuningAck {
-            revision,
-            hash,
-            outcome: outcome.into(),
-            reason: result
-                .err()
-                .map(|reason| contract::text(&reason))
-                .unwrap_or_default(),
-            applied: Some(contract::revised_to_wire(&self.in_force)),
-            traceparent,
-        };
-        self.send(now, Upward::TuningAck(ack));
-    }
-
     fn told(&mut self, now: Moment, bye: &v1::Bye) {
         let detail = contract::text(&bye.detail);
         self.end(now, Cause::Told(Told::from_wire(bye)), &detail);
@@ -450,24 +304,6 @@ impl<R: Rng> Session<R> {
     }
 }
 
-/// What became of a push.
-#[derive(Debug)]
-enum Verdict {
-    Adopted(Revised),
-    /// In force already, its ack waits for the disk.
-    Waiting,
-    /// In force and acknowledged already.
-    Known {
-        revised: Revised,
-        traceparent: String,
-    },
-    Refused {
-        wire: v1::RevisedTuning,
-        reason: String,
-        traceparent: String,
-    },
-}
-
 fn check_welcome(welcome: &v1::Welcome) -> Result<(), String> {
     if welcome.protocol != contract::PROTOCOL {
         return Err(format!(
@@ -486,11 +322,6 @@ fn check_welcome(welcome: &v1::Welcome) -> Result<(), String> {
         return Err("the server's name is too long or holds control characters".to_owned());
     }
     Ok(())
-}
-
-fn trace(traceparent: String) -> String {
-    let fits = traceparent.len() <= MAX_TRACEPARENT && traceparent.is_ascii();
-    if fits { traceparent } else { String::new() }
 }
 
 #[cfg(test)]

@@ -7,11 +7,11 @@ use super::settings::{LogFormat, LogLevel};
 const EXAMPLES: &str = "\
 Examples:
   Keep this host's heartbeats going to one of two servers:
-    fleetbeat-agent --server https://a.example.net:7400 --server https://b.example.net:7400 \\
+    fleetbeat-agent --server https://a.example.net:7601 --server https://b.example.net:7601 \\
         --ca /etc/fleetbeat/ca.pem --group web --label zone=a
 
   Try it against a server on this machine, without installing anything:
-    fleetbeat-agent --server http://127.0.0.1:7400 --state-dir ./agent-state
+    fleetbeat-agent --server http://127.0.0.1:7601 --state-dir ./agent-state
 
   Check a configuration file:
     fleetbeat-agent check-config --config /etc/fleetbeat/agent.toml

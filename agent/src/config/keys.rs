@@ -21,7 +21,7 @@ pub(super) const KEYS: &[Key] = &[
         name: "server",
         flag: "--server",
         variable: "FLEETBEAT_AGENT_SERVER",
-        example: r#"server = ["https://fleetbeat.example.net:7400"]"#,
+        example: r#"server = ["https://fleetbeat.example.net:7601"]"#,
         meaning: &[
             "Where the server takes agents: https://HOST:PORT, one or several, tried in random order.",
             "http:// is accepted for this host only (see allow_plaintext). Required.",

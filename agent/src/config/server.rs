@@ -102,13 +102,13 @@ mod tests {
 
     #[test]
     fn a_url_is_taken_apart() {
-        let url = ServerUrl::parse("https://fleet.example:7400").unwrap();
+        let url = ServerUrl::parse("https://fleet.example:7601").unwrap();
         assert_eq!(
             (url.tls(), url.host(), url.port()),
-            (true, "fleet.example", 7400)
+            (true, "fleet.example", 7601)
         );
-        assert_eq!(url.to_string(), "https://fleet.example:7400");
-        assert_eq!(url.origin().to_string(), "https://fleet.example:7400/");
+        assert_eq!(url.to_string(), "https://fleet.example:7601");
+        assert_eq!(url.origin().to_string(), "https://fleet.example:7601/");
         assert_eq!(
             ServerUrl::parse("https://fleet.example").unwrap().port(),
             443
@@ -118,18 +118,18 @@ mod tests {
     #[test]
     fn only_this_host_is_loopback() {
         let loopback = |text| ServerUrl::parse(text).unwrap().loopback();
-        assert!(loopback("http://127.0.0.1:7400"));
-        assert!(loopback("http://[::1]:7400"));
-        assert!(loopback("http://localhost:7400"));
-        assert!(!loopback("http://192.0.2.1:7400"));
-        assert!(!loopback("http://localhost.example:7400"));
+        assert!(loopback("http://127.0.0.1:7601"));
+        assert!(loopback("http://[::1]:7601"));
+        assert!(loopback("http://localhost:7601"));
+        assert!(!loopback("http://192.0.2.1:7601"));
+        assert!(!loopback("http://localhost.example:7601"));
     }
 
     #[test]
     fn what_is_no_server_is_refused_with_the_form_it_should_have() {
         for text in [
             "",
-            "fleet.example:7400",
+            "fleet.example:7601",
             "ftp://fleet.example",
             "https://fleet.example/path",
             "https://user@fleet.example",

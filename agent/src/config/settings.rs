@@ -227,7 +227,7 @@ mod tests {
 
     fn local() -> Options {
         Options {
-            server: vec!["http://127.0.0.1:7400".to_owned()],
+            server: vec!["http://127.0.0.1:7601".to_owned()],
             ..Options::default()
         }
     }
@@ -266,7 +266,7 @@ mod tests {
 
     #[test]
     fn plaintext_to_another_host_needs_consent() {
-        let text = "server = \"http://192.0.2.1:7400\"";
+        let text = "server = \"http://192.0.2.1:7601\"";
         let message = error(Options::default(), text);
         assert!(message.contains("--allow-plaintext"), "{message}");
         let consent = Options {
@@ -280,7 +280,7 @@ mod tests {
     fn tls_needs_the_authorities() {
         let message = error(
             Options::default(),
-            "server = \"https://fleet.example:7400\"",
+            "server = \"https://fleet.example:7601\"",
         );
         assert!(message.contains("--ca FILE"), "{message}");
     }

@@ -13,14 +13,14 @@ fn a_good_configuration_is_printed_and_nothing_is_started() {
     let file = host.file("agent.toml");
     fs::write(
         &file,
-        "server = \"http://127.0.0.1:7400\"\ngroup = \"web\"\n",
+        "server = \"http://127.0.0.1:7601\"\ngroup = \"web\"\n",
     )
     .unwrap();
     let output = host.output(&["check-config", "--config", file.to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let printed = String::from_utf8(output.stdout).unwrap();
     assert!(
-        printed.contains("server http://127.0.0.1:7400"),
+        printed.contains("server http://127.0.0.1:7601"),
         "{printed}"
     );
     assert!(printed.contains("group web"), "{printed}");
@@ -49,7 +49,7 @@ fn wrong_usage_ends_with_2() {
     for arguments in [
         &["--no-such-flag"][..],
         &[],
-        &["--server", "http://192.0.2.1:7400"],
+        &["--server", "http://192.0.2.1:7601"],
     ] {
         assert_eq!(
             host.output(arguments).status.code(),
