@@ -7,14 +7,17 @@
 
 mod agent;
 mod dirty;
+mod ending;
 mod journal;
 mod lane_gauge;
 mod link;
 mod meter;
+mod opening;
 mod outbox;
 mod roster;
 mod rtt_meter;
 mod session;
+mod standing;
 mod view;
 
 pub use agent::{Agent, Facts, Known, Last, Watch};
@@ -23,7 +26,8 @@ pub use journal::{Entry, Transition};
 pub use lane_gauge::LaneGauge;
 pub use link::Link;
 pub use meter::{GroupMeter, Meters};
+pub use opening::{Opened, Opening, Refused};
 pub use outbox::{Farewell, Outbox};
-pub use roster::{Opened, Opening, Refused, Registry};
+pub use roster::Registry;
 pub use session::{Answered, Ending, Session, Totals};
 pub use view::{AgentView, SessionView};

@@ -152,6 +152,13 @@ impl Agent {
 }
 
 impl State {
+    /// Whether this session has the agent's seat.
+    pub(super) fn seats(&self, session: &Arc<Session>) -> bool {
+        self.session
+            .as_ref()
+            .is_some_and(|seated| Arc::ptr_eq(seated, session))
+    }
+
     /// Changes the verdict and writes it down; false when it stands already.
     pub(super) fn judge(&mut self, to: Verdict, because: String, at: OffsetDateTime) -> bool {
         let from = self.verdict;

@@ -3,85 +3,43 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use fleetbeat_liveness::backoff::reconnect_spread;
 use fleetbeat_liveness::deafness::Deafness;
-use fleetbeat_liveness::fence::{Claim, Fence, Held, InstanceId, claim, claim_without_proof};
 use fleetbeat_liveness::moment::Moment;
 use fleetbeat_liveness::policy::PolicySet;
-use fleetbeat_liveness::retune::{Answer, Revised};
-use fleetbeat_liveness::tuning::Tuning;
 use fleetbeat_liveness::verdict::Verdict;
-use fleetbeat_proto::v1::{CloseReason, TuningPush};
 use parking_lot::{Mutex, RwLock};
 use uuid::Uuid;
 
-use super::agent::{Last, State};
-use super::{
-    Agent, Dirty, Ending, Facts, Farewell, Known, LaneGauge, Link, Meters, Outbox, Session,
-    Transition, session,
-};
+use super::{Agent, Dirty, Known, LaneGauge, Meters, Session};
 use crate::clock::Clock;
 
 const SHARDS: usize = 64;
 /// Agents that one server holds in memory, with or without a session: about 1 KiB each.
-const AGENTS_MOST: usize = 1_000_000;
-/// When a server that holds as many is asked again.
-const FULL_WINDOW: (Duration, Duration) = (Duration::from_mins(5), Duration::from_mins(10));
-/// How long a twin is sent away.
-const TWIN_PARK: (Duration, Duration) = (Duration::from_mins(5), Duration::from_mins(10));
+pub(super) const AGENTS_MOST: usize = 1_000_000;
 
 /// Everybody this server knows.
 #[derive(Debug)]
 pub struct Registry {
-    clock: Clock,
+    pub(super) clock: Clock,
     shards: Vec<Mutex<HashMap<Uuid, Arc<Agent>>>>,
     agents: RwLock<Vec<Arc<Agent>>>,
-    lanes: Vec<Arc<LaneGauge>>,
-    meters: Meters,
+    pub(super) lanes: Vec<Arc<LaneGauge>>,
+    pub(super) meters: Meters,
     policies: RwLock<Arc<PolicySet>>,
     /// Agents whose deadline may have moved nearer, or whose session opened or ended.
-    judge: Dirty<Agent>,
+    pub(super) judge: Dirty<Agent>,
     /// Agents with transitions to record.
-    record: Dirty<Agent>,
+    pub(super) record: Dirty<Agent>,
     /// Sessions with answers to a push.
-    answers: Dirty<Session>,
-    sessions: AtomicU64,
+    pub(super) answers: Dirty<Session>,
+    pub(super) sessions: AtomicU64,
     /// Records that wait for Postgres, as agents are told.
     backlog: AtomicU32,
     /// Stalls of the judge: of the whole process, as far as anybody can tell.
     deafness: Mutex<Deafness>,
     /// Reconnects per second that the server is willing to take.
-    admission_per_s: u64,
+    pub(super) admission_per_s: u64,
 }
-
-/// A Hello, checked for form, that asks for a session.
-#[derive(Debug)]
-pub struct Opening {
-    pub agent_id: Uuid,
-    pub instance: InstanceId,
-    pub fence: Fence,
-    pub facts: Facts,
-    /// What the agent says it runs.
-    pub applied: Option<Revised>,
-    pub volatile_state: bool,
-    pub lane: usize,
-    pub outbox: Arc<Outbox>,
-    pub link: Arc<Link>,
-}
-
-/// A session that opened.
-#[derive(Debug)]
-pub struct Opened {
-    pub session: Arc<Session>,
-    /// Tuning that Welcome has to carry.
-    pub push: Option<TuningPush>,
-    pub base: Revised,
-    pub reconnect_spread: Duration,
-}
-
-/// A Hello that was turned away, and what to tell the agent.
-#[derive(Debug)]
-pub struct Refused(pub Farewell);
 
 impl Registry {
     #[must_use]
@@ -114,16 +72,6 @@ impl Registry {
     #[must_use]
     pub fn agents(&self) -> Vec<Arc<Agent>> {
         self.agents.read().clone()
-    }
-
-    /// Agents known from `number` on.
-    #[must_use]
-    pub fn agents_from(&self, number: usize) -> Vec<Arc<Agent>> {
-        self.agents
-            .read()
-            .get(number..)
-            .map(<[_]>::to_vec)
-            .unwrap_or_default()
     }
 
     #[must_use]
@@ -180,7 +128,13 @@ impl Registry {
         &self.shards[byte % SHARDS]
     }
 
-    fn meet(&self, id: Uuid) -> Arc<Agent> {
+    /// Whether no other agent is taken in.
+    pub(super) fn is_full(&self) -> bool {
+        self.agents.read().len() >= AGENTS_MOST
+    }
+
+    /// The agent with this id, known from here on.
+    pub(super) fn meet(&self, id: Uuid) -> Arc<Agent> {
         let mut shard = self.shard(id).lock();
         if let Some(agent) = shard.get(&id) {
             return Arc::clone(agent);
@@ -232,342 +186,6 @@ impl Registry {
         *self.policies.write() = policies;
     }
 
-    // ------------------------------------------------ a session opens
-
-    /// Seats a new session, or turns it away. The older session is told after it was replaced.
-    pub fn open(&self, opening: Opening) -> Result<Opened, Refused> {
-        if self.get(opening.agent_id).is_none() && self.agents.read().len() >= AGENTS_MOST {
-            let detail = format!("this server knows {AGENTS_MOST} agents and takes no other");
-            let bye = Farewell::new(CloseReason::Shed, detail);
-            return Err(Refused(bye.within(FULL_WINDOW.0, FULL_WINDOW.1)));
-        }
-        let agent = self.meet(opening.agent_id);
-        let (now, wall) = (self.clock.now(), self.clock.wall());
-        let base = Revised {
-            revision: 0,
-            tuning: Tuning::default(),
-        };
-        let told = opening.applied;
-        let mut state = agent.lock();
-        if let Err(refused) = self.admit(&agent, &mut state, &opening, now) {
-            drop(state);
-            self.record.mark(&agent, &agent.recorded, agent.number);
-            return Err(refused);
-        }
-        let meter = self.meters.meter(opening.lane, &opening.facts.group);
-        let gauge = Arc::clone(&self.lanes[opening.lane]);
-        meter.opened();
-        gauge.session_opened();
-        self.sessions.fetch_add(1, Ordering::Relaxed);
-        let session = Session::open(session::Opened {
-            id: Uuid::now_v7(),
-            agent: Arc::clone(&agent),
-            fence: opening.fence,
-            lane: opening.lane,
-            address: opening.facts.address.clone(),
-            now,
-            wall,
-            outbox: opening.outbox,
-            link: opening.link,
-            meter,
-            gauge,
-            in_force: told.unwrap_or(base),
-            acknowledged: told,
-        });
-        let older = self.seat(&mut state, &session, opening.facts, opening.instance);
-        drop(state);
-        self.touch(&agent);
-        if let Some(older) = older {
-            let detail = format!("session {} took over", session.fence);
-            let bye = Farewell::new(CloseReason::Superseded, detail.as_str());
-            self.end(&older, CloseReason::Superseded, &detail, Some(bye));
-        }
-        let push = self.push_for_welcome(&session, told, now);
-        let spread = reconnect_spread(
-            self.session_count(),
-            self.admission_per_s,
-            session.offline_after(),
-        );
-        Ok(Opened {
-            session,
-            push,
-            base,
-            reconnect_spread: spread,
-        })
-    }
-
-    fn admit(
-        &self,
-        agent: &Agent,
-        state: &mut State,
-        opening: &Opening,
-        now: Moment,
-    ) -> Result<(), Refused> {
-        let incumbent_lives = state.session.as_ref().is_some_and(|session| {
-            now.since(session.last_heard()) < session.expectation().suspect_after
-        });
-        let judged = if opening.volatile_state || !incumbent_lives {
-            claim_without_proof(state.held.as_ref(), opening.fence, opening.instance)
-        } else {
-            claim(state.held.as_ref(), opening.fence, opening.instance)
-        };
-        let below = state.fence.filter(|known| opening.fence <= *known);
-        let claim = match (judged, below) {
-            (Claim::First | Claim::Takeover, Some(floor)) => Claim::Stale { floor },
-            (judged, _) => judged,
-        };
-        let farewell = match claim {
-            Claim::First | Claim::Takeover => return Ok(()),
-            Claim::Stale { floor } => Farewell {
-                stale_floor: Some(floor),
-                ..Farewell::new(
-                    CloseReason::Superseded,
-                    format!(
-                        "fence {} is not above {floor}, which was seen already",
-                        opening.fence
-                    ),
-                )
-            },
-            Claim::Twins => {
-                state.twin_seen = true;
-                let detail = format!(
-                    "agent {} runs twice as incarnation {}: at {} and at {}; give one of them a \
-                     state directory of its own",
-                    agent.id, opening.fence.incarnation, state.facts.address, opening.facts.address
-                );
-                Farewell::new(CloseReason::DuplicateIdentity, detail)
-                    .within(TWIN_PARK.0, TWIN_PARK.1)
-            }
-        };
-        let because = farewell.detail.clone();
-        let (fence, address) = (opening.fence, opening.facts.address.clone());
-        state.journal.push(
-            self.clock.wall(),
-            Transition::Refused {
-                fence,
-                address,
-                because,
-            },
-        );
-        Err(Refused(farewell))
-    }
-
-    fn seat(
-        &self,
-        state: &mut State,
-        session: &Arc<Session>,
-        facts: Facts,
-        instance: InstanceId,
-    ) -> Option<Arc<Session>> {
-        let wall = session.opened_wall;
-        let (fence, address) = (session.fence, session.address.clone());
-        let same_instance = state.held.is_some_and(|held| held.instance == instance);
-        state.twin_seen &= same_instance;
-        state.held = Some(Held { fence, instance });
-        state.fence = Some(fence);
-        state.facts = Arc::new(facts);
-        state.decide_at = None;
-        state.last = None;
-        let opened = Transition::SessionOpened {
-            session: session.id,
-            instance,
-            fence,
-            address,
-        };
-        state.journal.push(wall, opened);
-        state.judge(Verdict::Online, format!("opened session {fence}"), wall);
-        state.session.replace(Arc::clone(session))
-    }
-
-    fn push_for_welcome(
-        &self,
-        session: &Session,
-        told: Option<Revised>,
-        now: Moment,
-    ) -> Option<TuningPush> {
-        let policies = self.policies();
-        let attributes = session.agent.facts().attributes(session.agent.id);
-        let desired = policies.effective(&attributes).tuning;
-        let behind = told.is_some_and(|told| {
-            told.revision > policies.revision() || told.tuning == desired.tuning
-        });
-        (!behind).then(|| session.push_in_welcome(desired, now))
-    }
-
-    // ------------------------------------------------ a session lives
-
-    /// A message arrived from an agent that was not counted as online.
-    pub fn heard_again(&self, session: &Arc<Session>) {
-        let agent = &session.agent;
-        let mut state = agent.lock();
-        if !owns(&state, session) {
-            return;
-        }
-        session.set_attention(false);
-        let changed = state.judge(Verdict::Online, "heard again".to_owned(), self.clock.wall());
-        drop(state);
-        if changed {
-            self.touch(agent);
-        }
-    }
-
-    /// Sends `revised` to a live session; see [`Session::push`].
-    pub fn push(&self, session: &Session, revised: Revised, traceparent: &str) -> bool {
-        session.push(revised, traceparent, self.clock.now())
-    }
-
-    /// Takes the answer to a push. A deadline that became shorter is re-armed at once.
-    pub fn answered(&self, session: &Arc<Session>, answer: Answer, reason: &str) {
-        let Some(answered) = session.answer(answer, reason, self.clock.now()) else {
-            return;
-        };
-        let mut state = session.agent.lock();
-        if owns(&state, session) {
-            state.applied = session.acknowledged();
-            let what = Transition::TuningAnswered {
-                session: session.id,
-                revision: answered.revision,
-                refusal: answered.refusal,
-                took: answered.took,
-            };
-            state.journal.push(self.clock.wall(), what);
-        }
-        drop(state);
-        self.answers
-            .mark(session, &session.answered, session.agent.number);
-        self.touch(&session.agent);
-    }
-
-    // ------------------------------------------------ a session ends
-
-    /// Ends a session; only the first reason counts. Its own task stops, and writes the end down
-    /// with [`Self::settle`], once nothing of it can be counted any more.
-    pub fn end(
-        &self,
-        session: &Arc<Session>,
-        reason: CloseReason,
-        detail: &str,
-        bye: Option<Farewell>,
-    ) -> bool {
-        let ending = Ending {
-            reason,
-            detail: detail.to_owned(),
-        };
-        if !session.decide(ending) {
-            return false;
-        }
-        let agent = &session.agent;
-        let mut state = agent.lock();
-        if owns(&state, session) {
-            self.unseat(&mut state, session, reason, detail);
-        }
-        drop(state);
-        self.touch(agent);
-        match bye {
-            Some(bye) => session.outbox.bye(bye),
-            None => session.outbox.finish(),
-        }
-        session.wake();
-        true
-    }
-
-    fn unseat(&self, state: &mut State, session: &Session, reason: CloseReason, detail: &str) {
-        let (now, wall) = (self.clock.now(), self.clock.wall());
-        let heard = session.last_heard();
-        state.session = None;
-        state.applied = session.acknowledged();
-        state.last_seen = Some(wall - now.since(heard));
-        state.last = Some(Last {
-            heard,
-            opened: session.opened,
-            expectation: session.expectation(),
-            lane: session.lane,
-        });
-        let verdict = match reason {
-            CloseReason::Goodbye => Verdict::Left,
-            CloseReason::MissedHeartbeats => Verdict::Offline,
-            CloseReason::ServerDrain | CloseReason::ServerLost => Verdict::Unknown,
-            CloseReason::TransportError
-            | CloseReason::PeerGaveUp
-            | CloseReason::Superseded
-            | CloseReason::SlowConsumer
-            | CloseReason::Shed
-            | CloseReason::ProtocolError
-            | CloseReason::AuthRevoked
-            | CloseReason::DuplicateIdentity
-            | CloseReason::Unspecified => Verdict::Suspect,
-        };
-        let because = format!(
-            "session {} ended: {}, {detail}",
-            session.fence,
-            reason.word()
-        );
-        state.judge(verdict, because, wall);
-    }
-
-    /// Writes down the end of a session whose task has stopped.
-    pub fn settle(&self, session: &Arc<Session>) {
-        let Some(Ending { reason, detail }) = session.ending().cloned() else {
-            return;
-        };
-        session.meter.closed(reason);
-        session.gauge.session_closed();
-        self.sessions.fetch_sub(1, Ordering::Relaxed);
-        let agent = &session.agent;
-        let what = Transition::SessionClosed {
-            session: Arc::clone(session),
-            reason,
-            detail,
-        };
-        agent.lock().journal.push(self.clock.wall(), what);
-        self.record.mark(agent, &agent.recorded, agent.number);
-    }
-
-    // ------------------------------------------------ what the judge decides
-
-    /// The agent has been silent for T + W. False when it spoke, or another session sat down.
-    pub fn suspect(&self, session: &Arc<Session>, because: String) -> bool {
-        let mut state = session.agent.lock();
-        if !owns(&state, session) {
-            return false;
-        }
-        session.set_attention(true);
-        let changed = state.judge(Verdict::Suspect, because, self.clock.wall());
-        drop(state);
-        self.touch(&session.agent);
-        changed
-    }
-
-    /// The lane of a live session is deaf: nobody can say.
-    pub fn deaf(&self, session: &Arc<Session>) -> bool {
-        let mut state = session.agent.lock();
-        if !owns(&state, session) {
-            return false;
-        }
-        session.set_attention(true);
-        let because = format!(
-            "lane {} of the server does not read its sockets",
-            session.lane
-        );
-        let changed = state.judge(Verdict::Unknown, because, self.clock.wall());
-        drop(state);
-        self.touch(&session.agent);
-        changed
-    }
-
-    /// An agent without a session did not come back in time.
-    pub fn offline(&self, agent: &Arc<Agent>, because: String) -> bool {
-        let mut state = agent.lock();
-        if state.session.is_some() {
-            return false;
-        }
-        state.decide_at = None;
-        let changed = state.judge(Verdict::Offline, because, self.clock.wall());
-        drop(state);
-        self.touch(agent);
-        changed
-    }
-
     // ------------------------------------------------ harvests
 
     pub fn take_judge_dirty(&self, out: &mut Vec<Arc<Agent>>) {
@@ -592,11 +210,4 @@ impl Registry {
     pub fn rejudge(&self, agent: &Arc<Agent>) {
         self.judge.mark(agent, &agent.judged, agent.number);
     }
-}
-
-fn owns(state: &State, session: &Arc<Session>) -> bool {
-    state
-        .session
-        .as_ref()
-        .is_some_and(|seated| Arc::ptr_eq(seated, session))
 }

@@ -1,0 +1,214 @@
+//! A session opens: the highest fence takes the agent's seat.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use fleetbeat_liveness::backoff::reconnect_spread;
+use fleetbeat_liveness::fence::{Claim, Fence, Held, InstanceId, claim, claim_without_proof};
+use fleetbeat_liveness::moment::Moment;
+use fleetbeat_liveness::retune::Revised;
+use fleetbeat_liveness::tuning::Tuning;
+use fleetbeat_liveness::verdict::Verdict;
+use fleetbeat_proto::v1::{CloseReason, TuningPush};
+use uuid::Uuid;
+
+use super::agent::State;
+use super::roster::AGENTS_MOST;
+use super::{Agent, Facts, Farewell, Link, Outbox, Registry, Session, Transition, session};
+
+/// When a server that holds as many is asked again.
+const FULL_WINDOW: (Duration, Duration) = (Duration::from_mins(5), Duration::from_mins(10));
+/// How long a twin is sent away.
+const TWIN_PARK: (Duration, Duration) = (Duration::from_mins(5), Duration::from_mins(10));
+
+/// A Hello, checked for form, that asks for a session.
+#[derive(Debug)]
+pub struct Opening {
+    pub agent_id: Uuid,
+    pub instance: InstanceId,
+    pub fence: Fence,
+    pub facts: Facts,
+    /// What the agent says it runs.
+    pub applied: Option<Revised>,
+    pub volatile_state: bool,
+    pub lane: usize,
+    pub outbox: Arc<Outbox>,
+    pub link: Arc<Link>,
+}
+
+/// A session that opened.
+#[derive(Debug)]
+pub struct Opened {
+    pub session: Arc<Session>,
+    /// Tuning that Welcome has to carry.
+    pub push: Option<TuningPush>,
+    pub base: Revised,
+    pub reconnect_spread: Duration,
+}
+
+/// A Hello that was turned away, and what to tell the agent.
+#[derive(Debug)]
+pub struct Refused(pub Farewell);
+
+impl Registry {
+    /// Seats a new session, or turns it away. The older session is told after it was replaced.
+    pub fn open(&self, opening: Opening) -> Result<Opened, Refused> {
+        if self.is_full() && self.get(opening.agent_id).is_none() {
+            let detail = format!("this server knows {AGENTS_MOST} agents and takes no other");
+            let bye = Farewell::new(CloseReason::Shed, detail);
+            return Err(Refused(bye.within(FULL_WINDOW.0, FULL_WINDOW.1)));
+        }
+        let agent = self.meet(opening.agent_id);
+        let (now, wall) = (self.clock.now(), self.clock.wall());
+        let base = Revised {
+            revision: 0,
+            tuning: Tuning::default(),
+        };
+        let told = opening.applied;
+        let mut state = agent.lock();
+        if let Err(refused) = self.admit(&agent, &mut state, &opening, now) {
+            drop(state);
+            self.record.mark(&agent, &agent.recorded, agent.number);
+            return Err(refused);
+        }
+        let meter = self.meters.meter(opening.lane, &opening.facts.group);
+        let gauge = Arc::clone(&self.lanes[opening.lane]);
+        meter.opened();
+        gauge.session_opened();
+        self.sessions.fetch_add(1, Ordering::Relaxed);
+        let session = Session::open(session::Opened {
+            id: Uuid::now_v7(),
+            agent: Arc::clone(&agent),
+            fence: opening.fence,
+            lane: opening.lane,
+            address: opening.facts.address.clone(),
+            now,
+            wall,
+            outbox: opening.outbox,
+            link: opening.link,
+            meter,
+            gauge,
+            in_force: told.unwrap_or(base),
+            acknowledged: told,
+        });
+        let older = self.seat(&mut state, &session, opening.facts, opening.instance);
+        drop(state);
+        self.touch(&agent);
+        if let Some(older) = older {
+            let detail = format!("session {} took over", session.fence);
+            let bye = Farewell::new(CloseReason::Superseded, detail.as_str());
+            self.end(&older, CloseReason::Superseded, &detail, Some(bye));
+        }
+        let push = self.push_for_welcome(&session, told, now);
+        let spread = reconnect_spread(
+            self.session_count(),
+            self.admission_per_s,
+            session.offline_after(),
+        );
+        Ok(Opened {
+            session,
+            push,
+            base,
+            reconnect_spread: spread,
+        })
+    }
+
+    fn admit(
+        &self,
+        agent: &Agent,
+        state: &mut State,
+        opening: &Opening,
+        now: Moment,
+    ) -> Result<(), Refused> {
+        let incumbent_lives = state.session.as_ref().is_some_and(|session| {
+            now.since(session.last_heard()) < session.expectation().suspect_after
+        });
+        let judged = if opening.volatile_state || !incumbent_lives {
+            claim_without_proof(state.held.as_ref(), opening.fence, opening.instance)
+        } else {
+            claim(state.held.as_ref(), opening.fence, opening.instance)
+        };
+        let below = state.fence.filter(|known| opening.fence <= *known);
+        let claim = match (judged, below) {
+            (Claim::First | Claim::Takeover, Some(floor)) => Claim::Stale { floor },
+            (judged, _) => judged,
+        };
+        let farewell = match claim {
+            Claim::First | Claim::Takeover => return Ok(()),
+            Claim::Stale { floor } => Farewell {
+                stale_floor: Some(floor),
+                ..Farewell::new(
+                    CloseReason::Superseded,
+                    format!(
+                        "fence {} is not above {floor}, which was seen already",
+                        opening.fence
+                    ),
+                )
+            },
+            Claim::Twins => {
+                state.twin_seen = true;
+                let detail = format!(
+                    "agent {} runs twice as incarnation {}: at {} and at {}; give one of them a \
+                     state directory of its own",
+                    agent.id, opening.fence.incarnation, state.facts.address, opening.facts.address
+                );
+                Farewell::new(CloseReason::DuplicateIdentity, detail)
+                    .within(TWIN_PARK.0, TWIN_PARK.1)
+            }
+        };
+        let because = farewell.detail.clone();
+        let (fence, address) = (opening.fence, opening.facts.address.clone());
+        state.journal.push(
+            self.clock.wall(),
+            Transition::Refused {
+                fence,
+                address,
+                because,
+            },
+        );
+        Err(Refused(farewell))
+    }
+
+    fn seat(
+        &self,
+        state: &mut State,
+        session: &Arc<Session>,
+        facts: Facts,
+        instance: InstanceId,
+    ) -> Option<Arc<Session>> {
+        let wall = session.opened_wall;
+        let (fence, address) = (session.fence, session.address.clone());
+        let same_instance = state.held.is_some_and(|held| held.instance == instance);
+        state.twin_seen &= same_instance;
+        state.held = Some(Held { fence, instance });
+        state.fence = Some(fence);
+        state.facts = Arc::new(facts);
+        state.decide_at = None;
+        state.last = None;
+        let opened = Transition::SessionOpened {
+            session: session.id,
+            instance,
+            fence,
+            address,
+        };
+        state.journal.push(wall, opened);
+        state.judge(Verdict::Online, format!("opened session {fence}"), wall);
+        state.session.replace(Arc::clone(session))
+    }
+
+    fn push_for_welcome(
+        &self,
+        session: &Session,
+        told: Option<Revised>,
+        now: Moment,
+    ) -> Option<TuningPush> {
+        let policies = self.policies();
+        let attributes = session.agent.facts().attributes(session.agent.id);
+        let desired = policies.effective(&attributes).tuning;
+        let behind = told.is_some_and(|told| {
+            told.revision > policies.revision() || told.tuning == desired.tuning
+        });
+        (!behind).then(|| session.push_in_welcome(desired, now))
+    }
+}

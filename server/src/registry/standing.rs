@@ -1,0 +1,95 @@
+//! What can be said of an agent changes while its session lives, or while it has none.
+
+use std::sync::Arc;
+
+use fleetbeat_liveness::retune::{Answer, Revised};
+use fleetbeat_liveness::verdict::Verdict;
+
+use super::{Agent, Registry, Session, Transition};
+
+impl Registry {
+    /// A message arrived from an agent that was not counted as online.
+    pub fn heard_again(&self, session: &Arc<Session>) {
+        let agent = &session.agent;
+        let mut state = agent.lock();
+        if !state.seats(session) {
+            return;
+        }
+        session.set_attention(false);
+        let changed = state.judge(Verdict::Online, "heard again".to_owned(), self.clock.wall());
+        drop(state);
+        if changed {
+            self.touch(agent);
+        }
+    }
+
+    /// Sends `revised` to a live session; see [`Session::push`].
+    pub fn push(&self, session: &Session, revised: Revised, traceparent: &str) -> bool {
+        session.push(revised, traceparent, self.clock.now())
+    }
+
+    /// Takes the answer to a push. A deadline that became shorter is re-armed at once.
+    pub fn answered(&self, session: &Arc<Session>, answer: Answer, reason: &str) {
+        let Some(answered) = session.answer(answer, reason, self.clock.now()) else {
+            return;
+        };
+        let mut state = session.agent.lock();
+        if state.seats(session) {
+            state.applied = session.acknowledged();
+            let what = Transition::TuningAnswered {
+                session: session.id,
+                revision: answered.revision,
+                refusal: answered.refusal,
+                took: answered.took,
+            };
+            state.journal.push(self.clock.wall(), what);
+        }
+        drop(state);
+        self.answers
+            .mark(session, &session.answered, session.agent.number);
+        self.touch(&session.agent);
+    }
+
+    /// The agent has been silent for T + W. False when it spoke, or another session sat down.
+    pub fn suspect(&self, session: &Arc<Session>, because: String) -> bool {
+        let mut state = session.agent.lock();
+        if !state.seats(session) {
+            return false;
+        }
+        session.set_attention(true);
+        let changed = state.judge(Verdict::Suspect, because, self.clock.wall());
+        drop(state);
+        self.touch(&session.agent);
+        changed
+    }
+
+    /// The lane of a live session is deaf: nobody can say.
+    pub fn deaf(&self, session: &Arc<Session>) -> bool {
+        let mut state = session.agent.lock();
+        if !state.seats(session) {
+            return false;
+        }
+        session.set_attention(true);
+        let because = format!(
+            "lane {} of the server does not read its sockets",
+            session.lane
+        );
+        let changed = state.judge(Verdict::Unknown, because, self.clock.wall());
+        drop(state);
+        self.touch(&session.agent);
+        changed
+    }
+
+    /// An agent without a session did not come back in time.
+    pub fn offline(&self, agent: &Arc<Agent>, because: String) -> bool {
+        let mut state = agent.lock();
+        if state.session.is_some() {
+            return false;
+        }
+        state.decide_at = None;
+        let changed = state.judge(Verdict::Offline, because, self.clock.wall());
+        drop(state);
+        self.touch(agent);
+        changed
+    }
+}
