@@ -13,7 +13,6 @@ mod groups;
 mod harvest;
 mod prepare;
 mod queue;
-pub mod server_id;
 mod status;
 mod writer;
 

@@ -31,8 +31,8 @@ pub(crate) enum Error {
     )]
     InUse(PathBuf),
     #[error(
-        "{} does not hold the id of a server; remove it, and this server counts as another one: what \
-         it left open before is then closed by nobody",
+        "{} does not hold the id of a server; restore it, or remove it to start as another server: what \
+         this one left open before is then closed by nobody",
         .0.display()
     )]
     Malformed(PathBuf),
@@ -110,7 +110,9 @@ pub(super) fn write_whole(path: &Path, content: &[u8]) -> io::Result<()> {
     let mut file = File::create(&partial)?;
     file.write_all(content)?;
     file.sync_all()?;
-    std::fs::rename(&partial, path)
+    std::fs::rename(&partial, path)?;
+    path.parent()
+        .map_or(Ok(()), |dir| File::open(dir)?.sync_all())
 }
 
 #[cfg(test)]

@@ -1,84 +1,81 @@
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use fleetbeat_liveness::backoff::absence_grace;
 use fleetbeat_liveness::tuning::Tuning;
-use fleetbeat_liveness::verdict::Verdict;
+use tokio::sync::oneshot;
 use tokio_util::task::TaskTracker;
 use tracing::{info, warn};
 use uuid::Uuid;
 
 use super::data_dir::DataDir;
 use crate::postgres::{Options as PrivateOptions, Private, Search};
-use crate::registry::{Facts, Known, Registry};
+use crate::record::{Parts, Recorder, Remembered, Room, State, Status};
+use crate::registry::Registry;
 use crate::settings::Settings;
-use crate::store::agents::Recorded;
 use crate::store::runs::Run;
 use crate::store::{Options, Store};
+use crate::telemetry::{RecorderFigures, Recording};
 
-/// How long a start waits for Postgres to answer.
-const REACHED_WITHIN: Duration = Duration::from_secs(60);
-const RETRY: Duration = Duration::from_millis(500);
+/// How long a start waits for Postgres. After that agents are served all the same: they run the tuning
+/// they acknowledged last, and what happens waits in memory.
+const ANSWER_WITHIN: Duration = Duration::from_secs(15);
+/// How long a stop waits for Postgres to take what waits.
+const WRITTEN_WITHIN: Duration = Duration::from_secs(10);
 
-/// Postgres, private or not, with what earlier runs left in it.
+/// Postgres, private or not, and what is recorded in it.
 #[derive(Debug)]
 pub(super) struct History {
     private: Option<Private>,
     store: Store,
-    run: Run,
+    recorder: Recorder,
     tasks: TaskTracker,
 }
 
 impl History {
-    /// Reaches Postgres, starting a private one when none is configured, brings its schema up to date,
-    /// ends what earlier runs of this server left open, and tells `registry` whom to expect.
+    /// Starts recording, with a private Postgres when none is configured, and tells `registry` whom to
+    /// expect back.
     pub(super) async fn start(
         settings: &Settings,
         data_dir: &DataDir,
-        registry: &Registry,
-        reconnect_rate: u64,
+        registry: &Arc<Registry>,
     ) -> anyhow::Result<Self> {
         let tasks = TaskTracker::new();
-        let private = match &settings.database.url {
-            Some(_) => None,
-            None => Some(start_private(settings, data_dir, &tasks).await?),
-        };
-        let url = match (&settings.database.url, &private) {
-            (Some(url), _) => url.expose().to_owned(),
-            (None, Some(private)) => private.url().to_owned(),
-            (None, None) => unreachable!("without a URL a private Postgres was started"),
+        let (private, url) = match &settings.database.url {
+            Some(url) => (None, url.expose().to_owned()),
+            None => {
+                let private = start_private(settings, data_dir, &tasks).await?;
+                let url = private.url().to_owned();
+                (Some(private), url)
+            }
         };
         let store = Store::open(&Options::new(url))?;
-        reach(&store).await?;
-        store.migrate().await?;
-        let run = Run {
-            server_id: data_dir.server_id(),
-            run_id: Uuid::new_v4(),
-            name: settings.server_name(),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            started_at: registry.clock().wall(),
+        let parts = Parts {
+            registry: Arc::clone(registry),
+            store: store.clone(),
+            run: run(settings, data_dir, registry),
+            room: Room::default(),
         };
-        let left = store.register(&run, registry.clock().wall()).await?;
-        if left.sessions > 0 {
-            warn!(
-                sessions = left.sessions,
-                agents = left.agents,
-                "An earlier run ended without order"
-            );
-        }
-        let known = store.load_known().await?;
-        info!(agents = known.len(), "Known agents");
-        expect_back(registry, known, reconnect_rate);
+        let (recorder, remembered) = Recorder::start(parts, &tasks);
+        let rate = u64::from(settings.lane.reconnect_rate);
+        expect_back(registry, remembered, rate, &recorder, &tasks).await;
         Ok(Self {
             private,
             store,
-            run,
+            recorder,
             tasks,
         })
     }
 
     pub(super) fn store(&self) -> Store {
         self.store.clone()
+    }
+
+    /// How recording stands, for pages and metrics.
+    pub(super) fn recording(&self) -> Recording {
+        let read = self.recorder.reader();
+        Recording::new(move || figures(read()))
     }
 
     /// URL of the private Postgres.
@@ -94,6 +91,7 @@ impl History {
 
     /// Writes what waits, then closes Postgres.
     pub(super) async fn stop(self) {
+        self.recorder.stop(WRITTEN_WITHIN).await;
         self.store.close().await;
         if let Some(private) = self.private {
             private.stop().await;
@@ -120,65 +118,70 @@ async fn start_private(
     Ok(private)
 }
 
-async fn reach(store: &Store) -> anyhow::Result<()> {
-    let reached = async {
-        let mut told = false;
-        while let Err(error) = store.ping().await {
-            if !std::mem::replace(&mut told, true) {
-                warn!(
-                    error = error.sentence(),
-                    "Postgres does not answer, trying again"
-                );
-            }
-            tokio::time::sleep(RETRY).await;
-        }
-    };
-    if tokio::time::timeout(REACHED_WITHIN, reached).await.is_ok() {
-        return Ok(());
+fn run(settings: &Settings, data_dir: &DataDir, registry: &Registry) -> Run {
+    Run {
+        server_id: data_dir.server_id(),
+        run_id: Uuid::new_v4(),
+        name: settings.server_name(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        started_at: registry.clock().wall(),
     }
-    store.ping().await.with_context(|| {
-        format!(
-            "reach Postgres within {REACHED_WITHIN:?}; check `database.url` and whether it runs"
-        )
-    })
+}
+
+/// Waits for what Postgres remembers; when it takes too long, the rest goes on without.
+async fn expect_back(
+    registry: &Arc<Registry>,
+    mut remembered: oneshot::Receiver<Remembered>,
+    rate: u64,
+    recorder: &Recorder,
+    tasks: &TaskTracker,
+) {
+    match tokio::time::timeout(ANSWER_WITHIN, &mut remembered).await {
+        Ok(Ok(remembered)) => restore(registry, remembered, rate),
+        Ok(Err(_)) => {}
+        Err(_) => {
+            let reason = recorder.status().detail;
+            warn!(
+                reason,
+                "Postgres does not answer: serving without what it remembers"
+            );
+            let registry = Arc::clone(registry);
+            tasks.spawn(async move {
+                if let Ok(remembered) = remembered.await {
+                    restore(&registry, remembered, rate);
+                }
+            });
+        }
+    }
 }
 
 /// Agents that were live are `unknown` until they had a fair chance to come back: the longest wait of
 /// their backoff, their share of the admission rate, and their deadline.
-fn expect_back(registry: &Registry, known: Vec<Recorded>, reconnect_rate: u64) {
-    let live = |verdict: Verdict| {
-        matches!(
-            verdict,
-            Verdict::Online | Verdict::Suspect | Verdict::Unknown
-        )
-    };
-    let known: Vec<Known> = known.into_iter().map(remembered).collect();
-    let sessions = known.iter().filter(|known| live(known.verdict)).count() as u64;
+fn restore(registry: &Registry, remembered: Remembered, rate: u64) {
+    let (agents, sessions) = (remembered.agents.len(), remembered.sessions_before);
+    info!(
+        agents,
+        sessions, "Remembered agents, and sessions that the run before left open"
+    );
     let now = registry.clock().now();
-    for known in known {
+    for known in remembered.agents {
         let tuning = known
             .applied
             .map_or_else(Tuning::default, |applied| applied.tuning);
-        let grace = absence_grace(sessions, reconnect_rate, tuning.deadline());
-        registry.restore(known, now + grace);
+        registry.restore(
+            known,
+            now + absence_grace(sessions, rate, tuning.deadline()),
+        );
     }
 }
 
-fn remembered(recorded: Recorded) -> Known {
-    let identity = recorded.identity;
-    Known {
-        id: identity.agent_id,
-        facts: Facts {
-            name: identity.name,
-            group: identity.group,
-            labels: identity.labels,
-            agent_version: identity.agent_version,
-            boot_id: identity.boot_id,
-            address: identity.address,
-        },
-        fence: recorded.fence,
-        verdict: recorded.verdict.into(),
-        last_seen: recorded.last_seen_at,
-        applied: recorded.applied,
+fn figures(status: Status) -> RecorderFigures {
+    let waits = status.state == State::Waiting;
+    RecorderFigures {
+        waiting_because: waits.then_some(status.detail),
+        batches: status.backlog_batches,
+        rows: status.backlog_rows,
+        age: status.backlog_age,
+        rejected: status.rejected_rows,
     }
 }

@@ -20,7 +20,7 @@ use crate::lane::{Gate, Lane, bind};
 use crate::operator::{Door, FirstToken, Fleet, Key, Keyring, Parts, Port, Readiness, Role, pages};
 use crate::registry::{Farewell, Registry};
 use crate::settings::Settings;
-use crate::telemetry::{Census, Recording, Sources, Telemetry};
+use crate::telemetry::{Census, Sources, Telemetry};
 use crate::tuning::{Desk, Ledger};
 
 /// What an agent's HTTP/2 connection is called in TLS.
@@ -72,7 +72,7 @@ impl Server {
 
         // Bound first: a taken port is found out before a database is touched.
         let ports = Ports::bind(settings, registry.lanes().len()).await?;
-        let history = History::start(settings, &data_dir, &registry, rate).await?;
+        let history = History::start(settings, &data_dir, &registry).await?;
         let ledger = Arc::new(Ledger::new(Arc::clone(&registry)));
         let desk = Desk::new(
             Arc::clone(&registry),
@@ -80,8 +80,11 @@ impl Server {
             Arc::clone(&ledger),
             tasks.clone(),
         );
-        let revision = desk.refresh().await.context("read the policies")?;
-        info!(revision, "Policies in force");
+        match desk.refresh().await {
+            Ok(revision) => info!(revision, "Policies in force"),
+            // The desk looks again until it finds them; until then agents run what they acknowledged.
+            Err(error) => warn!(%error, "Policies are not known yet"),
+        }
 
         let (lane_address, operator_address) = (ports.lane_address, ports.operator.address()?);
         let lanes = start_lanes(ports.lanes, settings, &registry, &name, (&soft, &hard))?;
@@ -98,7 +101,7 @@ impl Server {
         });
 
         let readiness = Readiness::default();
-        let recording = Recording::new(Default::default);
+        let recording = history.recording();
         let want_token = settings.operator.metrics_want_token();
         let door = Door::new(keyring(&data_dir)?, clock, want_token);
         let census = Census::new(Arc::clone(&registry));

@@ -88,6 +88,8 @@ impl Harvester {
             if room {
                 self.harvest().await;
             }
+            let waiting = u32::try_from(self.queue.waiting().rows);
+            self.registry.set_backlog(waiting.unwrap_or(u32::MAX));
         }
         self.harvest().await;
         let wall = self.registry.clock().wall();

@@ -1,7 +1,5 @@
 //! What has to be done in Postgres before anything is recorded.
 
-use fleetbeat_liveness::verdict::Verdict;
-use fleetbeat_proto::v1;
 use time::{Duration, OffsetDateTime};
 
 use crate::clock::Clock;
@@ -75,18 +73,8 @@ fn known(recorded: Recorded) -> Known {
             address: identity.address,
         },
         fence: recorded.fence,
-        verdict: verdict(recorded.verdict),
+        verdict: recorded.verdict.into(),
         last_seen: recorded.last_seen_at,
         applied: recorded.applied,
-    }
-}
-
-fn verdict(recorded: v1::Verdict) -> Verdict {
-    match recorded {
-        v1::Verdict::Online => Verdict::Online,
-        v1::Verdict::Suspect => Verdict::Suspect,
-        v1::Verdict::Offline => Verdict::Offline,
-        v1::Verdict::Left => Verdict::Left,
-        v1::Verdict::Unknown | v1::Verdict::Unspecified => Verdict::Unknown,
     }
 }

@@ -74,6 +74,16 @@ impl Registry {
         self.agents.read().clone()
     }
 
+    /// Agents known from `number` on.
+    #[must_use]
+    pub fn agents_from(&self, number: usize) -> Vec<Arc<Agent>> {
+        self.agents
+            .read()
+            .get(number..)
+            .map(<[_]>::to_vec)
+            .unwrap_or_default()
+    }
+
     #[must_use]
     pub fn lanes(&self) -> &[Arc<LaneGauge>] {
         &self.lanes
