@@ -31,7 +31,7 @@ use uuid::Uuid;
 use crate::settings::{LogFormat, Settings};
 
 pub use census::{Census, Counted, Verdicts};
-pub use figures::{JudgeFigures, RecorderFigures, Recording, judge_figures};
+pub use figures::{JudgeFigures, Recording, judge_figures};
 pub use instruments::Sources;
 pub use lines::LostLines;
 pub use metrics::Metrics;

@@ -11,12 +11,12 @@ use uuid::Uuid;
 
 use super::data_dir::DataDir;
 use crate::postgres::{Options as PrivateOptions, Private, Search};
-use crate::record::{Parts, Recorder, Remembered, Room, State, Status};
+use crate::record::{Parts, Recorder, Remembered, Room};
 use crate::registry::Registry;
 use crate::settings::Settings;
 use crate::store::runs::Run;
 use crate::store::{Options, Store};
-use crate::telemetry::{RecorderFigures, Recording};
+use crate::telemetry::Recording;
 
 /// How long a start waits for Postgres. After that agents are served all the same: they run the tuning
 /// they acknowledged last, and what happens waits in memory.
@@ -74,8 +74,7 @@ impl History {
 
     /// How recording stands, for pages and metrics.
     pub(super) fn recording(&self) -> Recording {
-        let read = self.recorder.reader();
-        Recording::new(move || figures(read()))
+        Recording::new(self.recorder.reader())
     }
 
     /// URL of the private Postgres.
@@ -172,16 +171,5 @@ fn restore(registry: &Registry, remembered: Remembered, rate: u64) {
             known,
             now + absence_grace(sessions, rate, tuning.deadline()),
         );
-    }
-}
-
-fn figures(status: Status) -> RecorderFigures {
-    let waits = status.state == State::Waiting;
-    RecorderFigures {
-        waiting_because: waits.then_some(status.detail),
-        batches: status.backlog_batches,
-        rows: status.backlog_rows,
-        age: status.backlog_age,
-        rejected: status.rejected_rows,
     }
 }

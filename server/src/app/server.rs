@@ -17,7 +17,7 @@ use super::process;
 use crate::clock::Clock;
 use crate::judge::Judge;
 use crate::lane::{Gate, Lane, bind};
-use crate::operator::{Door, FirstToken, Fleet, Key, Keyring, Parts, Port, Readiness, Role, pages};
+use crate::operator::{Door, FirstToken, Fleet, Keys, Parts, Port, Readiness, pages};
 use crate::registry::{Farewell, Registry};
 use crate::settings::Settings;
 use crate::telemetry::{Census, Sources, Telemetry};
@@ -103,7 +103,9 @@ impl Server {
         let readiness = Readiness::default();
         let recording = history.recording();
         let want_token = settings.operator.metrics_want_token();
-        let door = Door::new(keyring(&data_dir)?, clock, want_token);
+        let keys = Keys::new(history.store(), clock, &first_token(&data_dir)?);
+        let door = Door::new(keys.keyring(), clock, want_token);
+        tasks.spawn(keys.run(stop.clone()));
         let census = Census::new(Arc::clone(&registry));
         let fleet = Fleet::new(Parts {
             registry: Arc::clone(&registry),
@@ -277,17 +279,12 @@ fn start_lanes(
 }
 
 /// The token in the data directory: whoever can read it may do everything.
-fn keyring(data_dir: &DataDir) -> anyhow::Result<Arc<Keyring>> {
+fn first_token(data_dir: &DataDir) -> anyhow::Result<FirstToken> {
     let first = FirstToken::read_or_make(data_dir.path(), &mut rand::rng())?;
     if first.fresh {
         info!(file = %first.path.display(), "Made the first operator token");
     }
-    Ok(Arc::new(Keyring::new(Key {
-        name: "first".to_owned(),
-        hash: first.token.hash(),
-        role: Role::Admin,
-        expires_at: None,
-    })))
+    Ok(first)
 }
 
 fn lane_count(settings: &Settings) -> usize {

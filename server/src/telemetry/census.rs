@@ -12,8 +12,8 @@ use crate::registry::Registry;
 use crate::tuning::drifting;
 
 /// Groups that are counted by name; the rest is `other`.
-const GROUPS: usize = 1_000;
-const OTHER: &str = "other";
+pub(super) const GROUPS: usize = 1_000;
+pub(super) const OTHER: &str = "other";
 /// A count this young is told again: counting a large fleet takes a while.
 const FRESH: Duration = Duration::from_secs(1);
 

@@ -7,41 +7,28 @@ use std::time::Duration;
 use fleetbeat_liveness::moment::Moment;
 
 use crate::judge::Pulse;
+use crate::record;
 use crate::registry::Registry;
 
-/// How far recording is behind.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RecorderFigures {
-    /// Why nothing is written; `None` while Postgres takes it.
-    pub waiting_because: Option<String>,
-    /// What waits to be written.
-    pub batches: u64,
-    pub rows: u64,
-    /// Age of the oldest of them.
-    pub age: Duration,
-    /// Rows that Postgres refused, since the start.
-    pub rejected: u64,
-}
-
-/// Reads the recorder's figures, whenever asked.
+/// Reads how recording stands, whenever asked.
 #[derive(Clone)]
-pub struct Recording(Arc<dyn Fn() -> RecorderFigures + Send + Sync>);
+pub struct Recording(Arc<dyn Fn() -> record::Status + Send + Sync>);
 
 impl Recording {
     /// `read` must not wait.
-    pub fn new(read: impl Fn() -> RecorderFigures + Send + Sync + 'static) -> Self {
+    pub fn new(read: impl Fn() -> record::Status + Send + Sync + 'static) -> Self {
         Self(Arc::new(read))
     }
 
     #[must_use]
-    pub fn figures(&self) -> RecorderFigures {
+    pub fn status(&self) -> record::Status {
         (self.0)()
     }
 }
 
 impl fmt::Debug for Recording {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.figures().fmt(f)
+        self.status().fmt(f)
     }
 }
 

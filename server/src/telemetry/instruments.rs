@@ -8,8 +8,10 @@ use fleetbeat_proto::v1::CloseReason;
 use opentelemetry::KeyValue;
 use opentelemetry::metrics::{AsyncInstrument, Meter};
 
+use super::census::{GROUPS, OTHER};
 use super::{Census, Error, Metrics, Recording, judge_figures, rtt};
 use crate::judge::Pulse;
+use crate::record::{State, Status};
 use crate::registry::{GroupMeter, LaneGauge, Registry};
 use crate::tuning::Ledger;
 
@@ -127,10 +129,13 @@ fn sessions(meter: &Named, sources: &Sources) {
     );
 }
 
+/// Sums over lanes, by group. Each lane bounds its groups; together they are bounded here.
 fn by_group(registry: &Registry, read: impl Fn(&GroupMeter) -> u64) -> BTreeMap<String, u64> {
-    let mut sums = BTreeMap::new();
+    let mut sums: BTreeMap<String, u64> = BTreeMap::new();
     for meter in registry.meters().all() {
-        *sums.entry(meter.group().to_owned()).or_default() += read(&meter);
+        let known = sums.len() < GROUPS || sums.contains_key(meter.group());
+        let group = if known { meter.group() } else { OTHER };
+        *sums.entry(group.to_owned()).or_default() += read(&meter);
     }
     sums
 }
@@ -184,42 +189,62 @@ fn judge(meter: &Named, sources: &Sources) {
 }
 
 fn recorder(meter: &Named, sources: &Sources) {
-    let recording = sources.recording.clone();
-    meter.gauge(
-        "fleetbeat_recorder_writing",
-        "1 while Postgres takes what is recorded",
-        move |out| {
-            out.observe(
-                u64::from(recording.figures().waiting_because.is_none()),
-                &[],
-            );
-        },
-    );
-    let recording = sources.recording.clone();
-    meter.gauge(
-        "fleetbeat_recorder_backlog_batches",
-        "Batches that wait for Postgres",
-        move |out| {
-            out.observe(recording.figures().batches, &[]);
-        },
-    );
-    let recording = sources.recording.clone();
-    meter.gauge(
-        "fleetbeat_recorder_backlog_rows",
-        "Rows that wait for Postgres",
-        move |out| {
-            out.observe(recording.figures().rows, &[]);
-        },
-    );
+    type Read = fn(&Status) -> u64;
+    let gauges: [(&str, &str, Read); 4] = [
+        (
+            "fleetbeat_recorder_writing",
+            "1 while Postgres takes what is recorded",
+            |status| u64::from(status.state == State::Writing),
+        ),
+        (
+            "fleetbeat_recorder_full",
+            "1 while memory holds no more of what waits",
+            |status| u64::from(status.full),
+        ),
+        (
+            "fleetbeat_recorder_backlog_batches",
+            "Batches that wait for Postgres",
+            |status| status.backlog_batches,
+        ),
+        (
+            "fleetbeat_recorder_backlog_rows",
+            "Rows that wait for Postgres",
+            |status| status.backlog_rows,
+        ),
+    ];
+    for (name, help, read) in gauges {
+        let recording = sources.recording.clone();
+        meter.gauge(name, help, move |out| {
+            out.observe(read(&recording.status()), &[])
+        });
+    }
+    let counters: [(&str, &str, Read); 3] = [
+        (
+            "fleetbeat_recorder_written_rows_total",
+            "Rows written to Postgres",
+            |status| status.written_rows,
+        ),
+        (
+            "fleetbeat_recorder_rejected_rows_total",
+            "Rows that Postgres refused",
+            |status| status.rejected_rows,
+        ),
+        (
+            "fleetbeat_recorder_lost_batches_total",
+            "Batches that a fail-over lost",
+            |status| status.lost_batches,
+        ),
+    ];
+    for (name, help, read) in counters {
+        let recording = sources.recording.clone();
+        meter.counter(name, help, move |out| {
+            out.observe(read(&recording.status()), &[])
+        });
+    }
     let recording = sources.recording.clone();
     let help = "Age of the oldest record that waits for Postgres";
     meter.seconds("fleetbeat_recorder_backlog_age_seconds", help, move |out| {
-        out.observe(recording.figures().age.as_secs_f64(), &[]);
-    });
-    let recording = sources.recording.clone();
-    let help = "Rows that Postgres refused and that were set aside";
-    meter.counter("fleetbeat_recorder_rejected_rows_total", help, move |out| {
-        out.observe(recording.figures().rejected, &[]);
+        out.observe(recording.status().backlog_age.as_secs_f64(), &[]);
     });
 }
 

@@ -69,6 +69,14 @@ impl Metrics {
         Ok(metrics)
     }
 
+    /// Metrics that are only scraped, with nothing but the process's own at first.
+    pub fn for_scraping() -> Result<Self, Error> {
+        let resource = Resource::builder()
+            .with_service_name("fleetbeat-server")
+            .build();
+        Self::start(None, resource, LostLines::default())
+    }
+
     /// Where instruments are made.
     #[must_use]
     pub fn meter(&self) -> Meter {

@@ -126,12 +126,14 @@ impl Actor {
         self.answer(push, tuning_ack::Outcome::Applied).await;
     }
 
-    /// Waits for a push and answers it.
-    pub(crate) async fn ack(&mut self, outcome: tuning_ack::Outcome) {
+    /// Waits for a push and answers it. Returns its revision.
+    pub(crate) async fn ack(&mut self, outcome: tuning_ack::Outcome) -> u64 {
         loop {
             match self.next().await {
                 Some(from_server::Message::Tuning(push)) => {
-                    return self.answer(push, outcome).await;
+                    let revision = push.tuning.as_ref().map_or(0, |tuning| tuning.revision);
+                    self.answer(push, outcome).await;
+                    return revision;
                 }
                 Some(_) => {}
                 None => panic!("the stream ended without a push"),

@@ -9,7 +9,7 @@ use fleetbeat_liveness::policy::{PolicySet, Selector};
 use fleetbeat_liveness::verdict::Verdict;
 use fleetbeat_proto::v1::CloseReason;
 use fleetbeat_server::clock::Clock;
-use fleetbeat_server::judge::Judge;
+use fleetbeat_server::judge::{Judge, Pulse};
 use fleetbeat_server::lane::{Lane, bind};
 use fleetbeat_server::registry::{Agent, AgentView, Registry, Session, Transition};
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -56,6 +56,14 @@ impl House {
             judge,
             _stop: hard.drop_guard(),
         }
+    }
+
+    pub(crate) fn shared(&self) -> Arc<Registry> {
+        Arc::clone(&self.registry)
+    }
+
+    pub(crate) fn pulse(&self) -> Arc<Pulse> {
+        Arc::clone(self.judge.pulse())
     }
 
     pub(crate) fn registry(&self) -> &Registry {

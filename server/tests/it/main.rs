@@ -4,7 +4,12 @@
 
 mod actor;
 mod database;
+mod events;
 mod house;
 mod lane;
+mod office;
+mod operators;
 mod postgres;
+mod retune;
 mod store;
+mod trace;

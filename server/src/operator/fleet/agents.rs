@@ -29,12 +29,8 @@ impl<'a> Filter<'a> {
                 "`match` is longer than {MATCH_LENGTH} bytes"
             )));
         }
-        let verdicts: Vec<_> = request.verdicts().collect();
-        if verdicts.contains(&v1::Verdict::Unspecified) {
-            return Err(Trouble::Wrong(
-                "verdicts are online, suspect, offline, left and unknown".into(),
-            ));
-        }
+        let verdicts = request.verdicts.iter().map(|number| verdict(*number));
+        let verdicts = verdicts.collect::<Result<_, _>>()?;
         let text = request.r#match.as_str();
         Ok(Self {
             group: &request.group,
@@ -54,6 +50,14 @@ impl<'a> Filter<'a> {
                     .verdicts
                     .contains(&v1::Verdict::from(agent.watch().verdict)))
     }
+}
+
+fn verdict(number: i32) -> Result<v1::Verdict, Trouble> {
+    let known = v1::Verdict::try_from(number).ok();
+    let known = known.filter(|verdict| *verdict != v1::Verdict::Unspecified);
+    known.ok_or_else(|| {
+        Trouble::Wrong("verdicts are online, suspect, offline, left and unknown".into())
+    })
 }
 
 pub(super) fn list(

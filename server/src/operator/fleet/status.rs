@@ -3,6 +3,7 @@ use fleetbeat_liveness::retune::Revised;
 use fleetbeat_proto::{nanos, v1};
 
 use super::{Parts, message};
+use crate::record::State;
 use crate::telemetry::{judge_figures, open_files_limit};
 use crate::tuning::in_force;
 
@@ -54,19 +55,18 @@ fn lanes(parts: &Parts) -> Vec<v1::LaneStatus> {
 }
 
 fn recorder(parts: &Parts) -> v1::RecorderStatus {
-    let figures = parts.recording.figures();
-    let state = if figures.waiting_because.is_none() {
-        v1::recorder_status::State::Writing
-    } else {
-        v1::recorder_status::State::Waiting
+    let status = parts.recording.status();
+    let state = match status.state {
+        State::Writing => v1::recorder_status::State::Writing,
+        State::Waiting => v1::recorder_status::State::Waiting,
     };
     v1::RecorderStatus {
         state: state.into(),
-        detail: figures.waiting_because.unwrap_or_default(),
-        backlog_batches: figures.batches,
-        backlog_rows: figures.rows,
-        backlog_age_ns: nanos(figures.age),
-        rejected_rows: figures.rejected,
+        detail: status.detail,
+        backlog_batches: status.backlog_batches,
+        backlog_rows: status.backlog_rows,
+        backlog_age_ns: nanos(status.backlog_age),
+        rejected_rows: status.rejected_rows,
     }
 }
 
