@@ -20,7 +20,7 @@ pub(super) async fn run(launch: Launch, mut postmaster: Postmaster, tell: watch:
         let Some(how) = watch_over(&launch, &mut postmaster).await else {
             break;
         };
-        tracing::error!(postgres.pid = postmaster.pid(), %how, "The private Postgres died; starting it again");
+        tracing::warn!(postgres.pid = postmaster.pid(), %how, "The private Postgres died; starting it again");
         tell.send_replace(State::Down { why: how });
         if began.elapsed() > STABLE {
             backoff = BACKOFF_LEAST;

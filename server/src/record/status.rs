@@ -100,7 +100,7 @@ impl Board {
         let mut noted = self.noted.lock();
         noted.state = State::Waiting;
         if !std::mem::replace(&mut noted.told, true) {
-            tracing::error!(reason = detail, "Recording waits for Postgres");
+            tracing::warn!(reason = detail, "Recording waits for Postgres");
         }
         noted.detail = detail;
     }
