@@ -1,21 +1,38 @@
 //! Log lines on standard error.
 
 use tracing::level_filters::LevelFilter;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{Layer as _, fmt};
 
 use crate::config::{LogFormat, LogLevel, Settings};
 
-/// Sets up logging for the process, once.
+/// Sets up logging for the process, once. Libraries are heard from warnings up, and in full at `trace`.
 pub fn start(settings: &Settings) {
-    let builder = tracing_subscriber::fmt()
-        .with_writer(std::io::stderr)
-        .with_max_level(level(settings.log_level))
-        .with_target(false);
-    let set = match settings.log_format {
-        LogFormat::Text => builder.with_ansi(false).try_init(),
-        LogFormat::Json => builder.json().flatten_event(true).try_init(),
+    let level = level(settings.log_level);
+    let others = if level == LevelFilter::TRACE {
+        level
+    } else {
+        level.min(LevelFilter::WARN)
     };
+    let lines = fmt::layer()
+        .with_writer(std::io::stderr)
+        .with_target(false)
+        .with_ansi(false);
+    let lines = match settings.log_format {
+        LogFormat::Text => lines.boxed(),
+        LogFormat::Json => lines.json().flatten_event(true).boxed(),
+    };
+    let filter = Targets::new()
+        .with_default(others)
+        .with_target(env!("CARGO_CRATE_NAME"), level);
     // Someone who embeds the agent may have a subscriber of their own.
-    drop(set);
+    drop(
+        tracing_subscriber::registry()
+            .with(lines.with_filter(filter))
+            .try_init(),
+    );
 }
 
 fn level(level: LogLevel) -> LevelFilter {

@@ -72,6 +72,8 @@ impl Agent {
     }
 
     fn greet(&mut self, link: &Link) -> Session<StdRng> {
+        // What the host slept before this session is no matter of it.
+        self.sleep.slept();
         let hello = self.hello();
         let now = self.clock.now();
         link.outbox.put(now, Message::Hello(hello));

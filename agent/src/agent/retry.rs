@@ -27,6 +27,7 @@ impl Round {
 impl Agent {
     /// No stream came about. Returns how long to stay away.
     pub(super) fn failed(&mut self, server: &ServerUrl, error: &transport::Error) -> Duration {
+        self.dialer.learn(false);
         let wait = self.comeback.after_failure();
         self.complain(server, &chain(error), wait);
         wait

@@ -135,3 +135,40 @@ impl tower::Service<Request<Body>> for Requests {
         Box::pin(self.0.send_request(request))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::{TcpListener, TcpStream};
+    use tokio::time::timeout;
+
+    use super::super::socket::Handle;
+    use super::Link;
+
+    /// Field report A13: nothing of a connection may outlive the decision to leave it.
+    #[tokio::test]
+    async fn a_dropped_link_is_gone_even_when_the_peer_takes_no_byte() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap())
+            .await
+            .unwrap();
+        let handle = Handle::set_up(&stream).unwrap();
+        // Too narrow for what HTTP/2 wants to say at the start or at the end.
+        let (mut peer, wire) = tokio::io::duplex(24);
+        let opening = Link::open(
+            Box::new(wire),
+            handle,
+            "http://fleet.example".parse().unwrap(),
+        );
+        let (link, first) = tokio::join!(opening, peer.read_u8());
+        let mut link = link.unwrap();
+        assert_eq!(first.unwrap(), b'P');
+        let opened = timeout(Duration::from_millis(50), link.receive()).await;
+        assert!(opened.is_err(), "nobody answers: {opened:?}");
+        drop(link);
+        let closed = async { while peer.write_u8(0).await.is_ok() {} };
+        timeout(Duration::from_secs(5), closed).await.unwrap();
+    }
+}

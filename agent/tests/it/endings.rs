@@ -173,3 +173,29 @@ async fn a_state_directory_that_cannot_be_written_is_confessed() {
     assert_eq!(second.agent_id, first.agent_id);
     agent.stop().await;
 }
+
+/// Field report A24: a send has its deadline too.
+#[tokio::test]
+async fn a_server_that_takes_no_message_for_10_s_is_left() {
+    let mut fake = Fake::start_without_window().await;
+    let host = Host::new();
+    let agent = host.run(&fake.url());
+    let (peer, _) = fake.welcome(revised(0, 500, 20, 500)).await;
+    let answers = async {
+        // Whatever becomes of the agent's messages, it hears from the server.
+        while peer.offer(Downward::Check(v1::Check { nonce: 1 })).await {
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+    };
+    let welcomed = Instant::now();
+    let ((), (_again, hello)) = tokio::join!(answers, fake.hello());
+    let stuck = welcomed.elapsed();
+    assert!(
+        stuck >= Duration::from_secs(9) && stuck <= Duration::from_secs(14),
+        "{stuck:?}"
+    );
+    let last = hello.last_ending.unwrap();
+    assert_eq!(last.cause(), Cause::TransportError);
+    assert!(last.detail.contains("took no message"), "{}", last.detail);
+    agent.stop().await;
+}

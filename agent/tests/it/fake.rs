@@ -40,6 +40,11 @@ impl Fake {
         Self::serve(Server::builder().tls_config(tls).unwrap()).await
     }
 
+    /// One that gives streams no room: after the first messages nothing can be sent to it.
+    pub(crate) async fn start_without_window() -> Self {
+        Self::serve(Server::builder().initial_stream_window_size(0)).await
+    }
+
     async fn serve(mut builder: Server) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -130,10 +135,28 @@ impl Peer {
     }
 
     pub(crate) async fn send(&self, message: Downward) {
+        assert!(self.offer(message).await, "the agent has left");
+    }
+
+    /// False when the agent has left.
+    pub(crate) async fn offer(&self, message: Downward) -> bool {
         let message = v1::FromServer {
             message: Some(message),
         };
-        self.outbound.send(Ok(message)).await.unwrap();
+        self.outbound.send(Ok(message)).await.is_ok()
+    }
+
+    /// Welcomes the agent and retunes it in one message.
+    pub(crate) async fn welcome_with(&self, base: Revised, tuning: Revised) {
+        let push = v1::TuningPush {
+            tuning: Some(wire(&tuning)),
+            traceparent: String::new(),
+        };
+        let welcome = v1::Welcome {
+            tuning: Some(push),
+            ..welcome(base)
+        };
+        self.send(Downward::Welcome(welcome)).await;
     }
 
     pub(crate) async fn push(&self, tuning: v1::RevisedTuning) {
@@ -152,10 +175,7 @@ impl Peer {
             ..v1::Pong::default()
         };
         // An agent that has just left needs no answer.
-        let message = v1::FromServer {
-            message: Some(Downward::Pong(answer)),
-        };
-        drop(self.outbound.send(Ok(message)).await);
+        self.offer(Downward::Pong(answer)).await;
     }
 }
 

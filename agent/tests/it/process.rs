@@ -7,7 +7,7 @@ use nix::sys::signal::Signal;
 use tokio::net::TcpListener;
 use tokio::time::Instant;
 
-use crate::fake::{Fake, revised};
+use crate::fake::{Fake, revised, wire};
 use crate::host::{Host, Process};
 use crate::{soon, within};
 
@@ -38,6 +38,33 @@ async fn a_server_that_ignores_goodbye_holds_the_exit_up_by_at_most_2_s() {
     agent.signal(Signal::SIGTERM);
     peer.goodbye().await;
     assert_eq!(agent.exit(Duration::from_secs(2)).await.code(), Some(0));
+}
+
+/// Field report E12.
+#[tokio::test]
+async fn a_process_that_is_killed_comes_back_with_the_tuning_that_welcome_brought() {
+    let mut fake = Fake::start().await;
+    let host = Host::new();
+    let wanted = revised(4, 5_000, 3, 1_000);
+    let agent = host.spawn(&["--server", &fake.url()]);
+    let (mut peer, _) = fake.hello().await;
+    peer.welcome_with(revised(0, 30_000, 3, 1_000), wanted)
+        .await;
+    assert_eq!(peer.ack().await.revision, 4);
+    agent.signal(Signal::SIGKILL);
+    drop((peer, agent));
+
+    let _agent = host.spawn(&["--server", &fake.url()]);
+    let (mut peer, hello) = fake.hello().await;
+    assert_eq!(hello.applied, Some(wire(&wanted)));
+    std::fs::remove_file(host.state_dir().join("tuning.json")).unwrap();
+    peer.welcome_with(revised(0, 30_000, 3, 1_000), wanted)
+        .await;
+    assert_eq!(peer.ack().await.revision, 4);
+    assert!(
+        !host.state_dir().join("tuning.json").exists(),
+        "it was applied again"
+    );
 }
 
 /// Field report B05.
