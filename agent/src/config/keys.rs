@@ -112,34 +112,12 @@ pub(super) fn closest<'a>(
     word: &str,
     candidates: impl Iterator<Item = &'a str>,
 ) -> Option<&'a str> {
-    candidates.min_by_key(|candidate| distance(word, candidate))
-}
-
-/// Levenshtein distance in bytes.
-fn distance(left: &str, right: &str) -> usize {
-    let mut row: Vec<usize> = (0..=right.len()).collect();
-    for (i, a) in left.bytes().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, b) in right.bytes().enumerate() {
-            let replaced = diagonal + usize::from(a != b);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[right.len()]
+    candidates.min_by_key(|candidate| strsim::levenshtein(word, candidate))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{KEYS, PREFIX, closest, distance};
-
-    #[test]
-    fn distance_counts_insertions_deletions_and_replacements() {
-        assert_eq!(distance("", "abc"), 3);
-        assert_eq!(distance("kitten", "sitting"), 3);
-        assert_eq!(distance("state-dir", "state_dir"), 1);
-    }
+    use super::{KEYS, PREFIX, closest};
 
     #[test]
     fn a_slip_of_the_pen_finds_the_option_that_was_meant() {
