@@ -35,7 +35,9 @@ const MIGRATION_LOCK: i64 = 0x666c_6565_7462_6561;
 /// How to reach Postgres.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// `postgres://user:password@host:port/database`, or with `?host=/directory` for a socket.
+    /// `postgres://user:password@host:port/database`, or with `?host=/directory` for a socket. Behind
+    /// a pooler in transaction mode, prepared statements can't be kept: add
+    /// `?statement-cache-capacity=0`.
     pub url: String,
     /// Shown by Postgres in `pg_stat_activity`.
     pub application_name: String,
@@ -43,13 +45,10 @@ pub struct Options {
     pub connections: u32,
     /// Longest wait for a free connection.
     pub acquire_timeout: Duration,
-    /// True behind a pooler in transaction mode: prepared statements are then not kept, and no
-    /// start-up parameter is sent that poolers refuse.
-    pub pooler: bool,
 }
 
 impl Options {
-    /// Sensible values for one server: 8 connections, 5 s to get one, no pooler.
+    /// Sensible values for one server: 8 connections, 5 s to get one.
     #[must_use]
     pub fn new(url: impl Into<String>) -> Self {
         Self {
@@ -57,7 +56,6 @@ impl Options {
             application_name: "fleetbeat-server".to_owned(),
             connections: 8,
             acquire_timeout: Duration::from_secs(5),
-            pooler: false,
         }
     }
 }
@@ -101,12 +99,11 @@ impl Store {
     /// # Errors
     /// [`Class::Fatal`] when the URL can't be understood.
     pub fn open(options: &Options) -> Result<Self, Error> {
-        let mut connect = PgConnectOptions::from_str(&options.url)
+        let connect = PgConnectOptions::from_str(&options.url)
             .map_err(Error::during("understand the database URL"))?
-            .application_name(&options.application_name);
-        if options.pooler {
-            connect = connect.statement_cache_capacity(0).extra_float_digits(None);
-        }
+            .application_name(&options.application_name)
+            // Poolers refuse this start-up parameter, and no column holds a float.
+            .extra_float_digits(None);
         let pool = PgPoolOptions::new()
             .max_connections(options.connections)
             .acquire_timeout(options.acquire_timeout)

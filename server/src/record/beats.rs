@@ -8,8 +8,8 @@ use uuid::Uuid;
 use crate::registry::{Session, Totals};
 use crate::store::metrics::{BeatRollup, Bucket};
 
-/// Looks that a session whose end never came may survive after its task has stopped.
-const PATIENCE: u8 = 2;
+/// Looks, at least 10 s apart, that a session whose end never came may survive.
+const PATIENCE: u8 = 6;
 
 /// What was recorded of the sessions that have not ended in the record.
 #[derive(Debug, Default)]

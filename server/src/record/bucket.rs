@@ -18,6 +18,18 @@ pub(super) fn beats_width(sessions: u64) -> u32 {
     *BEATS_S.iter().find(fits).unwrap_or(&BEATS_S[4])
 }
 
+/// How often the bucket that time is in is written: as often as group rollups while the budget
+/// allows it, so that a crash loses no more of one than of the other; else when it ends.
+pub(super) fn beats_every(sessions: u64) -> std::time::Duration {
+    let often = sessions <= BUDGET * u64::from(GROUPS_S);
+    let seconds = if often {
+        GROUPS_S
+    } else {
+        beats_width(sessions)
+    };
+    std::time::Duration::from_secs(seconds.into())
+}
+
 /// Cuts time into buckets, one after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Timeline {
@@ -133,5 +145,8 @@ mod tests {
         for (sessions, width) in table {
             assert_eq!(beats_width(sessions), width, "{sessions}");
         }
+        assert_eq!(beats_every(20_000).as_secs(), 10);
+        assert_eq!(beats_every(20_001).as_secs(), 60);
+        assert_eq!(beats_every(200_000).as_secs(), 120);
     }
 }

@@ -9,7 +9,7 @@ use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
 use super::beats::Beats;
-use super::bucket::{GROUPS_S, Timeline, beats_width};
+use super::bucket::{GROUPS_S, Timeline, beats_every, beats_width};
 use super::draft::{Draft, sorted};
 use super::groups::Groups;
 use super::queue::Queue;
@@ -43,6 +43,7 @@ pub(super) struct Harvester {
     beats: Beats,
     groups: Groups,
     beats_line: Timeline,
+    beats_at: Moment,
     groups_line: Timeline,
     slice: u128,
     slice_at: Moment,
@@ -67,6 +68,7 @@ impl Harvester {
             beats: Beats::default(),
             groups: Groups::default(),
             beats_line: Timeline::new(wall, beats_width(0)),
+            beats_at: now,
             groups_line: Timeline::new(wall, GROUPS_S),
             slice: 0,
             slice_at: now,
@@ -106,9 +108,13 @@ impl Harvester {
         let (now, wall) = (clock.now(), clock.wall());
         self.meet();
         self.transitions(now, wall).await;
-        let width = beats_width(self.registry.session_count());
-        if let Some(bucket) = self.beats_line.ended(wall, width) {
+        let sessions = self.registry.session_count();
+        if let Some(bucket) = self.beats_line.ended(wall, beats_width(sessions)) {
+            self.beats_at = now;
             self.beats(bucket, wall).await;
+        } else if now.since(self.beats_at) >= beats_every(sessions) {
+            self.beats_at = now;
+            self.beats(self.beats_line.current(), wall).await;
         }
         if let Some(bucket) = self.groups_line.ended(wall, GROUPS_S) {
             self.groups(bucket);

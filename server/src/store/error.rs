@@ -59,6 +59,9 @@ impl Error {
     /// What went wrong in one line, with its cause.
     #[must_use]
     pub fn sentence(&self) -> String {
+        if matches!(self.source, sqlx::Error::PoolTimedOut) {
+            return format!("{self}: Postgres refuses connections, is starting, or is too slow");
+        }
         format!("{self}: {}", self.source)
     }
 }

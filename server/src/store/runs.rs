@@ -4,7 +4,7 @@ use sqlx::PgConnection;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::{Error, Purpose, Store};
+use super::{Error, Purpose, Store, partitions};
 
 /// One run of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,6 +36,8 @@ impl Store {
     /// Why Postgres could not be written to.
     pub async fn register(&self, run: &Run, at: OffsetDateTime) -> Result<Left, Error> {
         const DOING: &str = "register this server";
+        let today = partitions::day(at);
+        self.ensure_partitions(today, today).await?;
         let mut tx = self.begin(Purpose::Record, DOING).await?;
         own_server(&mut tx, run, at)
             .await

@@ -2,8 +2,10 @@
 
 use std::ffi::OsString;
 use std::fs;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 use fleetbeat_server::postgres::{Options, Private, Search};
@@ -22,10 +24,27 @@ pub(crate) struct Database {
 }
 
 impl Database {
+    /// As the first start makes it.
+    pub(crate) async fn fresh() -> Self {
+        Self::start_in(directory()).await
+    }
+
+    /// With the schema of this version, and no partitions. Copied from a cluster that the first such
+    /// test has made: initdb takes longer than most tests.
     pub(crate) async fn start() -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        // As `mkdir` of a careful administrator: the server opens the way through it.
-        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o700)).unwrap();
+        let dir = directory();
+        let template = Box::pin(template()).await;
+        copy(&template, &dir.path().join("postgres"));
+        Self::start_in(dir).await
+    }
+
+    pub(crate) async fn with_schema() -> (Self, Store) {
+        let database = Self::start().await;
+        let store = database.store();
+        (database, store)
+    }
+
+    async fn start_in(dir: TempDir) -> Self {
         let tracker = TaskTracker::new();
         let private = Private::start(&options(dir.path()), &tracker)
             .await
@@ -37,14 +56,6 @@ impl Database {
             tracker,
             pid,
         }
-    }
-
-    /// With the schema of this version and partitions around today.
-    pub(crate) async fn with_schema() -> (Self, Store) {
-        let database = Self::start().await;
-        let store = database.store();
-        store.migrate().await.unwrap();
-        (database, store)
     }
 
     pub(crate) fn url(&self) -> &str {
@@ -92,6 +103,59 @@ impl Drop for Database {
     fn drop(&mut self) {
         end(self.pid, self.dir.path());
     }
+}
+
+/// As `mkdir` of a careful administrator: the server opens the way through it.
+fn directory() -> TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o700)).unwrap();
+    dir
+}
+
+/// The home of a stopped cluster with the schema of this version, made by the first who asks.
+async fn template() -> PathBuf {
+    let root = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let lock = fs::File::create(root.join("cluster.lock")).unwrap();
+    let wait = tokio::task::spawn_blocking(move || lock.lock().map(|()| lock));
+    let _lock = wait.await.unwrap().unwrap();
+    let template = root.join(format!("cluster-{:016x}", migrations()));
+    if !template.exists() {
+        let mut database = Database::fresh().await;
+        database.store().migrate().await.unwrap();
+        database.private.take().unwrap().stop().await;
+        let partial = root.join("cluster.partial");
+        if partial.exists() {
+            fs::remove_dir_all(&partial).unwrap();
+        }
+        copy(&database.dir.path().join("postgres"), &partial);
+        fs::rename(partial, &template).unwrap();
+    }
+    template
+}
+
+/// With owners and modes.
+fn copy(from: &Path, to: &Path) {
+    let copied = Command::new("cp")
+        .arg("-a")
+        .args([from, to])
+        .status()
+        .unwrap();
+    assert!(copied.success());
+}
+
+/// Differs when the migrations do.
+fn migrations() -> u64 {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../migrations");
+    let mut files: Vec<PathBuf> = fs::read_dir(dir)
+        .unwrap()
+        .map(|f| f.unwrap().path())
+        .collect();
+    files.sort();
+    let mut hasher = DefaultHasher::new();
+    for file in files {
+        fs::read(file).unwrap().hash(&mut hasher);
+    }
+    hasher.finish()
 }
 
 /// What fits a test: nothing has to survive a power cut.

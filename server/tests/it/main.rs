@@ -10,6 +10,8 @@ mod lane;
 mod office;
 mod operators;
 mod postgres;
+mod proxy;
+mod record;
 mod retune;
 mod store;
 mod trace;

@@ -33,7 +33,7 @@ fn processes_of(dir: &Path) -> Vec<String> {
 
 #[tokio::test]
 async fn the_first_start_makes_a_cluster_that_the_next_start_finds_again() {
-    let mut database = Database::start().await;
+    let mut database = Database::fresh().await;
     database
         .sql("CREATE TABLE kept (n bigint); INSERT INTO kept VALUES (42)")
         .await;
@@ -57,7 +57,7 @@ async fn the_first_start_makes_a_cluster_that_the_next_start_finds_again() {
 
 #[tokio::test]
 async fn it_runs_as_a_user_that_is_not_root_in_directories_closed_to_others() {
-    let database = Database::start().await;
+    let database = Database::fresh().await;
     let pid = pid_of(database.private.as_ref().unwrap());
     let runs_as = fs::metadata(format!("/proc/{pid}")).unwrap().uid();
     assert_ne!(runs_as, 0);
