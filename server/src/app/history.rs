@@ -42,13 +42,12 @@ impl History {
         registry: &Arc<Registry>,
     ) -> anyhow::Result<Self> {
         let tasks = TaskTracker::new();
-        let (private, url) = match &settings.database.url {
-            Some(url) => (None, url.expose().to_owned()),
-            None => {
-                let private = start_private(settings, data_dir, &tasks).await?;
-                let url = private.url().to_owned();
-                (Some(private), url)
-            }
+        let (private, url) = if let Some(url) = &settings.database.url {
+            (None, url.expose().to_owned())
+        } else {
+            let private = start_private(settings, data_dir, &tasks).await?;
+            let url = private.url().to_owned();
+            (Some(private), url)
         };
         let store = Store::open(&Options::new(url))?;
         let parts = Parts {

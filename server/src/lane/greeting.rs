@@ -145,6 +145,8 @@ mod tests {
     use super::*;
     use fleetbeat_proto::v1;
 
+    type Change = fn(&mut Hello);
+
     fn hello() -> Hello {
         Hello {
             protocol: 1,
@@ -172,44 +174,38 @@ mod tests {
 
     #[test]
     fn each_broken_field_is_named() {
-        let cases: Vec<(Box<dyn FnOnce(&mut Hello)>, &str)> = vec![
-            (Box::new(|h| h.protocol = 2), "protocol"),
-            (Box::new(|h| h.agent_id = vec![1; 15]), "agent_id"),
-            (Box::new(|h| h.agent_id = vec![0; 16]), "agent_id"),
-            (Box::new(|h| h.instance_id.clear()), "instance_id"),
-            (Box::new(|h| h.fence = None), "fence"),
+        let numbered = |incarnation| {
+            Some(v1::Fence {
+                incarnation,
+                connection: 1,
+            })
+        };
+        assert_eq!(
+            read(|h| h.fence = numbered(7)).unwrap().fence.incarnation,
+            7
+        );
+        let cases: [(Change, &str); 14] = [
+            (|h| h.protocol = 2, "protocol"),
+            (|h| h.agent_id = vec![1; 15], "agent_id"),
+            (|h| h.agent_id = vec![0; 16], "agent_id"),
+            (|h| h.instance_id.clear(), "instance_id"),
+            (|h| h.fence = None, "fence"),
+            (|h| h.fence.as_mut().unwrap().incarnation = 0, "fence"),
+            (|h| h.fence.as_mut().unwrap().connection = u64::MAX, "fence"),
+            (|h| h.name = "a\0b".into(), "name"),
+            (|h| h.name = "a\nb".into(), "name"),
+            (|h| h.name = "x".repeat(256), "name"),
+            (|h| h.group = "a b".into(), "group"),
             (
-                Box::new(|h| {
-                    h.fence = Some(v1::Fence {
-                        incarnation: 0,
-                        connection: 1,
-                    })
-                }),
-                "fence",
-            ),
-            (
-                Box::new(|h| {
-                    h.fence = Some(v1::Fence {
-                        incarnation: u64::MAX,
-                        connection: 1,
-                    })
-                }),
-                "fence",
-            ),
-            (Box::new(|h| h.name = "a\0b".into()), "name"),
-            (Box::new(|h| h.name = "a\nb".into()), "name"),
-            (Box::new(|h| h.name = "x".repeat(256)), "name"),
-            (Box::new(|h| h.group = "a b".into()), "group"),
-            (
-                Box::new(|h| drop(h.labels.insert(String::new(), "v".into()))),
+                |h| drop(h.labels.insert(String::new(), "v".into())),
                 "label key",
             ),
             (
-                Box::new(|h| h.labels = (0..33).map(|n| (n.to_string(), String::new())).collect()),
+                |h| h.labels = (0..33).map(|n| (n.to_string(), String::new())).collect(),
                 "labels",
             ),
             (
-                Box::new(|h| h.applied = Some(v1::RevisedTuning::default())),
+                |h| h.applied = Some(v1::RevisedTuning::default()),
                 "applied",
             ),
         ];

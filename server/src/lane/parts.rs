@@ -29,7 +29,7 @@ pub(super) struct Parts {
     tower: Arc<Tower>,
     born: Executor,
     porch: Porch,
-    parts: Vec<Part>,
+    all: Vec<Part>,
     next: u64,
 }
 
@@ -70,7 +70,7 @@ impl Parts {
             tower: Arc::clone(tower),
             born,
             porch,
-            parts: Vec::new(),
+            all: Vec::new(),
             next: 0,
         }
     }
@@ -85,14 +85,14 @@ impl Parts {
             });
         }
         let mut at = 0;
-        while at < self.parts.len() {
-            if !self.parts[at].bell.take() {
+        while at < self.all.len() {
+            if !self.all[at].bell.take() {
                 at += 1;
                 continue;
             }
             round.polled = true;
             if self.poll_part(at, &mut round) {
-                self.parts.swap_remove(at);
+                self.all.swap_remove(at);
             } else {
                 at += 1;
             }
@@ -102,13 +102,14 @@ impl Parts {
 
     /// True when the part is done.
     fn poll_part(&mut self, at: usize, round: &mut Round) -> bool {
-        let part = &mut self.parts[at];
+        let part = &mut self.all[at];
         let id = part.id;
         let mut cx = Context::from_waker(&part.waker);
         match &mut part.kind {
             Kind::Stream { future, .. } => {
                 let done = future.as_mut().poll(&mut cx).is_ready();
                 while let Some(pump) = self.porch.take() {
+                    let pump = Box::new(pump);
                     self.add(Kind::Pump { pump, stream: id });
                     round.adopted = true;
                 }
@@ -129,7 +130,7 @@ impl Parts {
     fn add(&mut self, kind: Kind) {
         let bell = Bell::ringing(&self.tower);
         let waker = Waker::from(Arc::clone(&bell));
-        self.parts.push(Part {
+        self.all.push(Part {
             id: self.next,
             bell,
             waker,
@@ -139,7 +140,7 @@ impl Parts {
     }
 
     fn orphan(&mut self, stream: u64) {
-        for part in &mut self.parts {
+        for part in &mut self.all {
             if let Kind::Stream { orphan, .. } = &mut part.kind
                 && part.id == stream
             {
@@ -154,12 +155,12 @@ impl Parts {
             Kind::Stream { orphan, .. } => orphan != Orphan::No,
             Kind::Pump { .. } => false,
         };
-        self.parts.iter().any(orphan)
+        self.all.iter().any(orphan)
     }
 
     /// Marks the orphans of this moment.
     pub(super) fn condemn_orphans(&mut self) {
-        for part in &mut self.parts {
+        for part in &mut self.all {
             if let Kind::Stream { orphan, .. } = &mut part.kind
                 && *orphan != Orphan::No
             {
@@ -170,7 +171,7 @@ impl Parts {
 
     /// Drops the streams marked before, which resets them.
     pub(super) fn drop_condemned(&mut self) {
-        self.parts.retain(|part| {
+        self.all.retain(|part| {
             !matches!(
                 part.kind,
                 Kind::Stream {
@@ -182,17 +183,17 @@ impl Parts {
     }
 
     pub(super) fn any_rings(&self) -> bool {
-        !self.born.0.borrow().is_empty() || self.parts.iter().any(|part| part.bell.rings())
+        !self.born.0.borrow().is_empty() || self.all.iter().any(|part| part.bell.rings())
     }
 
     pub(super) fn has_pumps(&self) -> bool {
-        self.parts
+        self.all
             .iter()
             .any(|part| matches!(part.kind, Kind::Pump { .. }))
     }
 
     pub(super) fn ring_pumps(&self) {
-        for part in &self.parts {
+        for part in &self.all {
             if matches!(part.kind, Kind::Pump { .. }) {
                 part.bell.ring();
             }

@@ -61,6 +61,10 @@ enum State {
     Settled,
 }
 
+#[expect(
+    clippy::large_enum_variant,
+    reason = "lives for one call and is never moved"
+)]
 enum Input {
     Message(FromAgent),
     /// The agent half-closed the stream.
@@ -157,7 +161,7 @@ impl Pump {
                 self.greet(hello);
             }
             (State::Greeting(_), Input::Message(_)) => {
-                self.refuse("the first message is not Hello")
+                self.refuse("the first message is not Hello");
             }
             (State::Greeting(_), Input::End | Input::Broken(_)) => {
                 self.outbox.finish();
@@ -254,7 +258,7 @@ impl Pump {
         let outcome = match message {
             Some(Message::Ping(ping)) => beat(session, next_seq, &ping, now),
             Some(Message::TuningAck(ack)) => {
-                answer(ack).map(|(answer, reason)| registry.answered(session, answer, &reason))
+                answer(&ack).map(|(answer, reason)| registry.answered(session, answer, &reason))
             }
             Some(Message::Goodbye(goodbye)) => {
                 let (reason, detail) = farewell_of(&goodbye);
@@ -348,7 +352,7 @@ fn beat(session: &Session, next_seq: &mut u64, ping: &Ping, now: Moment) -> Resu
     Ok(())
 }
 
-fn answer(ack: TuningAck) -> Result<(Answer, String), Broken> {
+fn answer(ack: &TuningAck) -> Result<(Answer, String), Broken> {
     let outcome = match ack.outcome() {
         tuning_ack::Outcome::Applied => Outcome::Applied,
         tuning_ack::Outcome::Refused => Outcome::Refused,
@@ -369,9 +373,10 @@ fn answer(ack: TuningAck) -> Result<(Answer, String), Broken> {
 }
 
 fn farewell_of(goodbye: &Goodbye) -> (CloseReason, String) {
-    let reason = match goodbye.reason() {
-        CloseReason::PeerGaveUp => CloseReason::PeerGaveUp,
-        _ => CloseReason::Goodbye,
+    let reason = if goodbye.reason() == CloseReason::PeerGaveUp {
+        CloseReason::PeerGaveUp
+    } else {
+        CloseReason::Goodbye
     };
     (reason, shorten(&goodbye.detail))
 }
@@ -391,11 +396,14 @@ fn flood((since, count): &mut (Moment, u32), now: Moment) -> Result<(), Broken> 
 
 /// A stream that broke because of what it carried, and one whose transport broke.
 fn reason_of(status: &Status) -> CloseReason {
-    match status.code() {
-        tonic::Code::OutOfRange | tonic::Code::Internal if status.message().contains("decod") => {
-            CloseReason::ProtocolError
-        }
-        _ => CloseReason::TransportError,
+    let refused = matches!(
+        status.code(),
+        tonic::Code::OutOfRange | tonic::Code::Internal
+    );
+    if refused && status.message().contains("decod") {
+        CloseReason::ProtocolError
+    } else {
+        CloseReason::TransportError
     }
 }
 

@@ -27,7 +27,7 @@ pub(super) struct Service {
 
 /// Pumps that streams of this connection brought, until the connection takes them in.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Porch(Arc<Mutex<Vec<Box<Pump>>>>);
+pub(super) struct Porch(Arc<Mutex<Vec<Pump>>>);
 
 #[derive(Debug)]
 pub(super) struct Door {
@@ -38,7 +38,7 @@ pub(super) struct Door {
 }
 
 impl Porch {
-    pub(super) fn take(&self) -> Option<Box<Pump>> {
+    pub(super) fn take(&self) -> Option<Pump> {
         self.0.lock().pop()
     }
 }
@@ -85,7 +85,7 @@ impl SessionService for Door {
             Arc::clone(&self.context),
             self.peer,
         );
-        self.porch.0.lock().push(Box::new(pump));
+        self.porch.0.lock().push(pump);
         Ok(Response::new(Mail {
             outbox,
             context: Arc::clone(&self.context),

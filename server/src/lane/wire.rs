@@ -12,7 +12,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
 
 /// Keepalive is only the backstop of the heartbeat: first probe, gap, probes.
-const KEEPALIVE: (Duration, Duration, u32) = (Duration::from_secs(120), Duration::from_secs(30), 3);
+const KEEPALIVE: (Duration, Duration, u32) = (Duration::from_mins(2), Duration::from_secs(30), 3);
 
 /// A TCP socket that can change its runtime: a gate completes the TLS handshake on its own thread and
 /// hands the stream to a lane.

@@ -92,7 +92,7 @@ impl Registry {
             in_force: told.unwrap_or(base),
             acknowledged: told,
         });
-        let older = self.seat(&mut state, &session, opening.facts, opening.instance);
+        let older = Self::seat(&mut state, &session, opening.facts, opening.instance);
         drop(state);
         self.touch(&agent);
         if let Some(older) = older {
@@ -171,7 +171,6 @@ impl Registry {
     }
 
     fn seat(
-        &self,
         state: &mut State,
         session: &Arc<Session>,
         facts: Facts,

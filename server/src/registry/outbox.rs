@@ -146,21 +146,23 @@ impl Outbox {
         now: impl Fn() -> Moment,
         fill: impl Fn(&mut Pong),
     ) -> Poll<Option<FromServer>> {
-        if let Some(message) = self.take(&now, &fill) {
-            return Poll::Ready(message);
+        match self.take(&now, &fill) {
+            Poll::Ready(message) => Poll::Ready(message),
+            Poll::Pending => {
+                self.waker.register(cx.waker());
+                self.take(&now, &fill)
+            }
         }
-        self.waker.register(cx.waker());
-        self.take(&now, &fill).map_or(Poll::Pending, Poll::Ready)
     }
 
     fn take(
         &self,
         now: &impl Fn() -> Moment,
         fill: &impl Fn(&mut Pong),
-    ) -> Option<Option<FromServer>> {
+    ) -> Poll<Option<FromServer>> {
         let waiting = self.waiting.load(Ordering::Acquire);
         if waiting == 0 {
-            return None;
+            return Poll::Pending;
         }
         let first = waiting & waiting.wrapping_neg();
         let kind = if waiting & (WELCOME | TUNING | CHECK) != 0 {
@@ -170,7 +172,7 @@ impl Outbox {
             first
         };
         if kind == DONE {
-            return Some(None);
+            return Poll::Ready(None);
         }
         self.waiting.fetch_and(!kind, Ordering::AcqRel);
         let message = if kind == PONG {
@@ -178,11 +180,11 @@ impl Outbox {
         } else {
             self.take_rare(kind)
         };
-        message.map(|message| {
-            Some(FromServer {
-                message: Some(message),
-            })
-        })
+        match message {
+            Some(_) => Poll::Ready(Some(FromServer { message })),
+            // Its place was taken together with an earlier mark.
+            None => self.take(now, fill),
+        }
     }
 
     fn take_pong(&self, now: &impl Fn() -> Moment, fill: &impl Fn(&mut Pong)) -> Pong {

@@ -215,7 +215,7 @@ fn recorder(meter: &Named, sources: &Sources) {
     for (name, help, read) in gauges {
         let recording = sources.recording.clone();
         meter.gauge(name, help, move |out| {
-            out.observe(read(&recording.status()), &[])
+            out.observe(read(&recording.status()), &[]);
         });
     }
     let counters: [(&str, &str, Read); 3] = [
@@ -238,7 +238,7 @@ fn recorder(meter: &Named, sources: &Sources) {
     for (name, help, read) in counters {
         let recording = sources.recording.clone();
         meter.counter(name, help, move |out| {
-            out.observe(read(&recording.status()), &[])
+            out.observe(read(&recording.status()), &[]);
         });
     }
     let recording = sources.recording.clone();

@@ -125,15 +125,11 @@ impl House {
         let mut reasons = Vec::new();
         let agent = self.agent(n);
         for _ in 0..PATIENCE.as_millis() / 2 {
-            reasons.extend(
-                agent
-                    .take_journal()
-                    .into_iter()
-                    .filter_map(|entry| match entry.what {
-                        Transition::SessionClosed { reason, .. } => Some(reason),
-                        _ => None,
-                    }),
-            );
+            for entry in agent.take_journal() {
+                if let Transition::SessionClosed { reason, .. } = entry.what {
+                    reasons.push(reason);
+                }
+            }
             if !reasons.is_empty() {
                 break;
             }
