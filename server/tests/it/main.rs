@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "what helps a test fails by panicking")]
 
 mod actor;
+mod command_line;
 mod database;
 mod events;
 mod house;

@@ -279,9 +279,8 @@ async fn connection_that_says_nothing_is_closed() {
     office.database.stop().await;
 }
 
-#[tokio::test]
-async fn agents_are_listed_in_pages_and_found_by_name_or_id() {
-    let office = Office::open().await;
+/// Agents 1 to 3 are called `web`, 4 and 5 `db-4` and `db-5`.
+async fn five(office: &Office) -> Vec<Actor> {
     let mut actors = Vec::new();
     for n in 1..=5_u8 {
         let mut hello = hello(n);
@@ -295,6 +294,13 @@ async fn agents_are_listed_in_pages_and_found_by_name_or_id() {
         actor.ack_welcome().await;
         actors.push(actor);
     }
+    actors
+}
+
+#[tokio::test]
+async fn agents_are_listed_in_pages_in_the_order_of_their_names() {
+    let office = Office::open().await;
+    let _actors = five(&office).await;
     let mut client = office.client().await;
     let mut names = Vec::new();
     let mut request = v1::ListAgentsRequest {
@@ -324,6 +330,41 @@ async fn agents_are_listed_in_pages_and_found_by_name_or_id() {
         ["db-4 0404", "db-5 0505", "web 0101", "web 0202", "web 0303"]
     );
 
+    for wrong in [
+        v1::ListAgentsRequest {
+            page_size: 1_001,
+            ..v1::ListAgentsRequest::default()
+        },
+        v1::ListAgentsRequest {
+            page_token: "x".to_owned(),
+            ..v1::ListAgentsRequest::default()
+        },
+        v1::ListAgentsRequest {
+            verdicts: vec![9],
+            ..v1::ListAgentsRequest::default()
+        },
+    ] {
+        assert_eq!(
+            client.list_agents(wrong).await.unwrap_err().code(),
+            Code::InvalidArgument
+        );
+    }
+    let online = v1::ListAgentsRequest {
+        verdicts: vec![v1::Verdict::Offline.into()],
+        ..v1::ListAgentsRequest::default()
+    };
+    assert_eq!(
+        client.list_agents(online).await.unwrap().into_inner().total,
+        0
+    );
+    office.database.stop().await;
+}
+
+#[tokio::test]
+async fn agent_is_found_by_name_or_id_and_ambiguity_is_told() {
+    let office = Office::open().await;
+    let _actors = five(&office).await;
+    let mut client = office.client().await;
     let get = |agent: &str| v1::GetAgentRequest {
         agent: agent.to_owned(),
     };
@@ -356,33 +397,6 @@ async fn agents_are_listed_in_pages_and_found_by_name_or_id() {
             refused.message()
         );
     }
-    for wrong in [
-        v1::ListAgentsRequest {
-            page_size: 1_001,
-            ..v1::ListAgentsRequest::default()
-        },
-        v1::ListAgentsRequest {
-            page_token: "x".to_owned(),
-            ..v1::ListAgentsRequest::default()
-        },
-        v1::ListAgentsRequest {
-            verdicts: vec![9],
-            ..v1::ListAgentsRequest::default()
-        },
-    ] {
-        assert_eq!(
-            client.list_agents(wrong).await.unwrap_err().code(),
-            Code::InvalidArgument
-        );
-    }
-    let online = v1::ListAgentsRequest {
-        verdicts: vec![v1::Verdict::Offline.into()],
-        ..v1::ListAgentsRequest::default()
-    };
-    assert_eq!(
-        client.list_agents(online).await.unwrap().into_inner().total,
-        0
-    );
     office.database.stop().await;
 }
 
@@ -464,18 +478,18 @@ fn first_token_is_made_once_and_only_its_owner_reads_it() {
     let again = FirstToken::read_or_make(dir.path(), &mut rand::rng()).unwrap();
     assert!(made.fresh && !again.fresh);
     assert_eq!(made.token.expose(), again.token.expose());
-    let mode = |mode| std::fs::set_permissions(&made.path, std::fs::Permissions::from_mode(mode));
+    let change = |mode| std::fs::set_permissions(&made.path, std::fs::Permissions::from_mode(mode));
     assert_eq!(
         std::fs::metadata(&made.path).unwrap().permissions().mode() & 0o777,
         0o600
     );
-    mode(0o640).unwrap();
+    change(0o640).unwrap();
     let exposed = FirstToken::read_or_make(dir.path(), &mut rand::rng()).unwrap_err();
     assert!(
         matches!(exposed, NoToken::Exposed { mode: 0o640, .. }),
         "{exposed}"
     );
-    mode(0o600).unwrap();
+    change(0o600).unwrap();
     std::fs::write(&made.path, "half").unwrap();
     let broken = FirstToken::read_or_make(dir.path(), &mut rand::rng()).unwrap_err();
     assert!(broken.to_string().contains("move it away"), "{broken}");

@@ -14,7 +14,7 @@ use crate::office::{Client, Office, interval, set};
 /// An agent of group `web`.
 pub(crate) async fn web(office: &Office, n: u8) -> Actor {
     let mut hello = hello(n);
-    hello.group = "web".to_owned();
+    "web".clone_into(&mut hello.group);
     let mut actor = Actor::join(&office.house, hello).await;
     actor.ack_welcome().await;
     office
@@ -309,7 +309,11 @@ async fn servers_that_change_at_once_make_one_history_and_see_each_others_revisi
             interval: Some(Duration::from_secs(5 + n)),
             ..Partial::default()
         };
-        let desk = if n % 2 == 0 { &office.desk } else { &other };
+        let desk = if n.is_multiple_of(2) {
+            &office.desk
+        } else {
+            &other
+        };
         let selector = Selector::Group(format!("g{n}"));
         let wish = Wish::Change(Change::Set { selector, tuning });
         desk.change(wish, author.clone(), Terms::default())

@@ -115,7 +115,7 @@ async fn retune_is_one_trace_from_the_call_to_every_answer() {
         .await
         .unwrap();
 
-    let [call] = &sink.named("fleetbeat.v1.FleetService/SetTuning")[..] else {
+    let [asked] = &sink.named("fleetbeat.v1.FleetService/SetTuning")[..] else {
         panic!("one call expected in {:?}", sink.spans.lock())
     };
     let [push] = &sink.named("tuning push")[..] else {
@@ -123,8 +123,8 @@ async fn retune_is_one_trace_from_the_call_to_every_answer() {
     };
     let acks = sink.named("tuning ack");
     assert_eq!(acks.len(), 2, "{acks:?}");
-    assert_eq!(hex(&call.parent_span_id), caller);
-    assert_eq!(push.parent_span_id, call.span_id);
+    assert_eq!(hex(&asked.parent_span_id), caller);
+    assert_eq!(push.parent_span_id, asked.span_id);
     assert!(acks.iter().all(|ack| ack.parent_span_id == push.span_id));
     let spans = sink.spans.lock();
     assert!(spans.iter().all(|span| hex(&span.trace_id) == trace));
@@ -148,5 +148,7 @@ async fn retune_is_one_trace_from_the_call_to_every_answer() {
 }
 
 fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    bytes
+        .iter()
+        .fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
 }
