@@ -22,6 +22,7 @@ pub struct GroupMeter {
     group: String,
     beats: AtomicU64,
     opened: AtomicU64,
+    reopened: AtomicU64,
     closed: [AtomicU64; REASONS],
     rtt: Box<[AtomicU64; histogram::BUCKETS]>,
 }
@@ -32,6 +33,7 @@ impl GroupMeter {
             group: group.to_owned(),
             beats: AtomicU64::new(0),
             opened: AtomicU64::new(0),
+            reopened: AtomicU64::new(0),
             closed: std::array::from_fn(|_| AtomicU64::new(0)),
             rtt: Box::new(std::array::from_fn(|_| AtomicU64::new(0))),
         }
@@ -45,8 +47,10 @@ impl GroupMeter {
         self.rtt[histogram::bucket(nanos(rtt))].fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(super) fn opened(&self) {
+    /// `again` when the agent had a session before, on this server or as Postgres remembers.
+    pub(super) fn opened(&self, again: bool) {
         self.opened.fetch_add(1, Ordering::Relaxed);
+        self.reopened.fetch_add(u64::from(again), Ordering::Relaxed);
     }
 
     pub(super) fn closed(&self, reason: CloseReason) {
@@ -66,6 +70,12 @@ impl GroupMeter {
     #[must_use]
     pub fn sessions_opened(&self) -> u64 {
         self.opened.load(Ordering::Relaxed)
+    }
+
+    /// Those of them whose agent came back.
+    #[must_use]
+    pub fn sessions_reopened(&self) -> u64 {
+        self.reopened.load(Ordering::Relaxed)
     }
 
     /// Sessions ended with `reason`.

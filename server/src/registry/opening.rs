@@ -74,7 +74,7 @@ impl Registry {
         }
         let meter = self.meters.meter(opening.lane, &opening.facts.group);
         let gauge = Arc::clone(&self.lanes[opening.lane]);
-        meter.opened();
+        meter.opened(state.fence.is_some());
         gauge.session_opened();
         self.sessions.fetch_add(1, Ordering::Relaxed);
         let session = Session::open(session::Opened {

@@ -101,16 +101,27 @@ fn fleet(meter: &Named, sources: &Sources) {
 }
 
 fn sessions(meter: &Named, sources: &Sources) {
-    let registry = Arc::clone(&sources.registry);
-    meter.counter(
-        "fleetbeat_sessions_opened_total",
-        "Sessions opened",
-        move |out| {
-            for (group, opened) in by_group(&registry, GroupMeter::sessions_opened) {
-                out.observe(opened, &[KeyValue::new("group", group)]);
+    type Read = fn(&GroupMeter) -> u64;
+    let counters: [(&str, &str, Read); 2] = [
+        (
+            "fleetbeat_sessions_opened_total",
+            "Sessions opened",
+            GroupMeter::sessions_opened,
+        ),
+        (
+            "fleetbeat_reconnects_total",
+            "Sessions opened by agents that had one before",
+            GroupMeter::sessions_reopened,
+        ),
+    ];
+    for (name, help, read) in counters {
+        let registry = Arc::clone(&sources.registry);
+        meter.counter(name, help, move |out| {
+            for (group, count) in by_group(&registry, read) {
+                out.observe(count, &[KeyValue::new("group", group)]);
             }
-        },
-    );
+        });
+    }
     let registry = Arc::clone(&sources.registry);
     meter.counter(
         "fleetbeat_sessions_closed_total",

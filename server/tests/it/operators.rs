@@ -18,7 +18,7 @@ use tonic_reflection::pb::v1::server_reflection_client::ServerReflectionClient;
 use tonic_reflection::pb::v1alpha as reflection_alpha;
 use tonic_reflection::pb::v1alpha::server_reflection_client::ServerReflectionClient as Alpha;
 
-use crate::actor::{Actor, hello};
+use crate::actor::{Actor, fence, hello};
 use crate::database::eventually;
 use crate::office::{Office, interval, set};
 
@@ -175,6 +175,12 @@ async fn metrics_tell_what_happened() {
     agent.ack_welcome().await;
     agent.ping(1, 0).await;
     agent.pong().await;
+    let mut back = Actor::join(&office.house, fence(hello(1), 1, 2)).await;
+    back.ack_welcome().await;
+    assert_eq!(agent.bye().await.reason(), v1::CloseReason::Superseded);
+    office.house.sessions_left(1).await;
+    let settled = || office.house.session(1).waiting_for().is_none();
+    office.house.until(settled).await;
     let page = office.http("/metrics", None).await;
     assert!(page.starts_with("HTTP/1.1 200"), "{page}");
     for line in [
@@ -183,7 +189,9 @@ async fn metrics_tell_what_happened() {
         "fleetbeat_lane_deaf{lane=\"0\"} 0",
         "fleetbeat_agents{group=\"g1\",verdict=\"online\"} 1",
         "fleetbeat_agents{group=\"g1\",verdict=\"offline\"} 0",
-        "fleetbeat_sessions_opened_total{group=\"g1\"} 1",
+        "fleetbeat_sessions_opened_total{group=\"g1\"} 2",
+        "fleetbeat_reconnects_total{group=\"g1\"} 1",
+        "fleetbeat_sessions_closed_total{reason=\"superseded\"} 1",
         "fleetbeat_sessions_closed_total{reason=\"missed_heartbeats\"} 0",
         "fleetbeat_recorder_writing 1",
         "fleetbeat_recorder_backlog_batches 0",
