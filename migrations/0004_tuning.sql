@@ -19,7 +19,7 @@ CREATE TABLE tuning_revisions (
     changes    text[] NOT NULL
 );
 COMMENT ON TABLE tuning_revisions IS 'Every revision of the policy set that was ever made; a rollback is a newer one';
-COMMENT ON COLUMN tuning_revisions.revision IS 'Counts from 1 without gaps, in the order of commits';
+COMMENT ON COLUMN tuning_revisions.revision IS 'Grows in the order of commits; above every revision that an agent has reported';
 COMMENT ON COLUMN tuning_revisions.parent IS 'Revision that was the newest when this one was made';
 COMMENT ON COLUMN tuning_revisions.author IS 'Name of the operator''s token';
 COMMENT ON COLUMN tuning_revisions.reason IS 'Why, as the operator told it';

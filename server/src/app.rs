@@ -13,6 +13,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use sd_notify::NotifyState;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
 use crate::clock::Clock;
@@ -81,8 +82,9 @@ fn run(settings: &Settings) -> anyhow::Result<()> {
     if let Err(error) = &served {
         error!("Server failed: {error:#}");
     }
-    control.shutdown_timeout(LAST_TASKS);
+    // What still has to be exported is sent by tasks of the control runtime.
     telemetry.stop();
+    control.shutdown_timeout(LAST_TASKS);
     served
 }
 
@@ -99,11 +101,22 @@ async fn serve(
             _ = interrupt.recv() => "SIGINT",
         }
     };
-    let starting = Server::start(settings, data_dir, telemetry, Clock::start());
+    let stop = CancellationToken::new();
+    let mut starting = std::pin::pin!(Server::start(
+        settings,
+        data_dir,
+        telemetry,
+        Clock::start(),
+        &stop
+    ));
     let server = tokio::select! {
-        started = starting => started?,
+        started = &mut starting => started?,
         signal = asked() => {
-            info!(signal, "Stopped while starting");
+            info!(signal, "Stopping while starting");
+            stop.cancel();
+            if let Ok(server) = starting.await {
+                server.stop().await;
+            }
             return Ok(());
         }
     };

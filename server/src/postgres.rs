@@ -35,6 +35,8 @@ pub struct Options {
     pub search: Search,
     /// Settings beyond the built-in ones, as `name=value`.
     pub settings: Vec<String>,
+    /// Ends a start that is under way, and later the running Postgres.
+    pub stop: CancellationToken,
 }
 
 /// Why there is no private Postgres, and what to do about it.
@@ -135,7 +137,7 @@ impl Private {
     pub async fn start(options: &Options, tracker: &TaskTracker) -> Result<Self, Error> {
         let place = Place::prepare(&options.data_dir)?;
         let binaries = cluster::ready(&place, &options.search).await?;
-        let asked = CancellationToken::new();
+        let asked = options.stop.child_token();
         let settings = options.settings.clone();
         let launch = postmaster::Launch {
             binaries,

@@ -5,6 +5,7 @@ use anyhow::Context as _;
 use fleetbeat_liveness::backoff::absence_grace;
 use fleetbeat_liveness::tuning::Tuning;
 use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{info, warn};
 use uuid::Uuid;
@@ -40,12 +41,13 @@ impl History {
         settings: &Settings,
         data_dir: &DataDir,
         registry: &Arc<Registry>,
+        stop: &CancellationToken,
     ) -> anyhow::Result<Self> {
         let tasks = TaskTracker::new();
         let (private, url) = if let Some(url) = &settings.database.url {
             (None, url.expose().to_owned())
         } else {
-            let private = start_private(settings, data_dir, &tasks).await?;
+            let private = start_private(settings, data_dir, &tasks, stop).await?;
             let url = private.url().to_owned();
             (Some(private), url)
         };
@@ -58,7 +60,11 @@ impl History {
         };
         let (recorder, remembered) = Recorder::start(parts, &tasks);
         let rate = u64::from(settings.lane.reconnect_rate);
-        expect_back(registry, remembered, rate, &recorder, &tasks).await;
+        tokio::select! {
+            () = expect_back(registry, remembered, rate, &recorder, &tasks) => {}
+            // Whoever stops the start also stops what has been started.
+            () = stop.cancelled() => {}
+        }
         Ok(Self {
             private,
             store,
@@ -103,11 +109,13 @@ async fn start_private(
     settings: &Settings,
     data_dir: &DataDir,
     tasks: &TaskTracker,
+    stop: &CancellationToken,
 ) -> anyhow::Result<Private> {
     let options = PrivateOptions {
         data_dir: data_dir.path().to_owned(),
         search: Search::new(settings.database.bin_dir.clone(), std::env::var_os("PATH")),
         settings: Vec::new(),
+        stop: stop.clone(),
     };
     let private = Private::start(&options, tasks)
         .await

@@ -33,12 +33,20 @@ const LOOK: Duration = Duration::from_millis(20);
 pub struct Server {
     registry: Arc<Registry>,
     history: History,
+    front: Front,
+    drain_time: Duration,
+    reconnect_rate: u64,
+    data_dir: DataDir,
+}
+
+/// What agents and operators meet.
+#[derive(Debug)]
+struct Front {
+    lanes: Vec<Lane>,
     judge: Judge,
     readiness: Readiness,
     lane_address: SocketAddr,
     operator_address: SocketAddr,
-    drain_time: Duration,
-    reconnect_rate: u64,
     /// Stops intake on the lanes.
     soft: CancellationToken,
     /// Drops what the lanes still carry.
@@ -46,13 +54,12 @@ pub struct Server {
     /// Stops what serves operators.
     stop: CancellationToken,
     tasks: TaskTracker,
-    lanes: Vec<Lane>,
     published: Published,
-    data_dir: DataDir,
 }
 
 impl Server {
-    /// Builds and starts everything; serving when it returns.
+    /// Builds and starts everything; serving when it returns. `stop` ends a start that is under way;
+    /// what was started by then is stopped, or returned to be stopped.
     ///
     /// # Errors
     ///
@@ -62,132 +69,58 @@ impl Server {
         data_dir: DataDir,
         telemetry: &Telemetry,
         clock: Clock,
+        stop: &CancellationToken,
     ) -> anyhow::Result<Self> {
-        let (soft, hard, stop) =
-            <(CancellationToken, CancellationToken, CancellationToken)>::default();
-        let tasks = TaskTracker::new();
-        let name = settings.server_name();
-        let rate = u64::from(settings.lane.reconnect_rate);
-        let registry = Arc::new(Registry::new(clock, lane_count(settings), rate));
-
+        let reconnect_rate = u64::from(settings.lane.reconnect_rate);
+        let registry = Arc::new(Registry::new(clock, lane_count(settings), reconnect_rate));
         // Bound first: a taken port is found out before a database is touched.
         let ports = Ports::bind(settings, registry.lanes().len()).await?;
-        let history = History::start(settings, &data_dir, &registry).await?;
-        let ledger = Arc::new(Ledger::new(Arc::clone(&registry)));
-        let desk = Desk::new(
-            Arc::clone(&registry),
-            history.store(),
-            Arc::clone(&ledger),
-            tasks.clone(),
-        );
-        match desk.refresh().await {
-            Ok(revision) => info!(revision, "Policies in force"),
-            // The desk looks again until it finds them; until then agents run what they acknowledged.
-            Err(error) => warn!(%error, "Policies are not known yet"),
+        let history = History::start(settings, &data_dir, &registry, stop).await?;
+        match Front::raise(settings, ports, &registry, &history, &data_dir, telemetry).await {
+            Ok(front) => Ok(Self {
+                registry,
+                history,
+                front,
+                drain_time: settings.drain_time,
+                reconnect_rate,
+                data_dir,
+            }),
+            Err(error) => {
+                history.stop().await;
+                Err(error)
+            }
         }
-
-        let (lane_address, operator_address) = (ports.lane_address, ports.operator.address()?);
-        let lanes = start_lanes(ports.lanes, settings, &registry, &name, (&soft, &hard))?;
-        let judge = Judge::start(Arc::clone(&registry), |lane| {
-            process::end(&format!("lane {lane} has not answered for 30 s"));
-        })?;
-        tasks.spawn({
-            let (desk, stop) = (Arc::clone(&desk), stop.clone());
-            async move { desk.run(stop).await }
-        });
-        tasks.spawn({
-            let (ledger, stop) = (Arc::clone(&ledger), stop.clone());
-            async move { ledger.run(stop).await }
-        });
-
-        let readiness = Readiness::default();
-        let recording = history.recording();
-        let want_token = settings.operator.metrics_want_token();
-        let keys = Keys::new(history.store(), clock, &first_token(&data_dir)?);
-        let door = Door::new(keys.keyring(), clock, want_token);
-        tasks.spawn(keys.run(stop.clone()));
-        let census = Census::new(Arc::clone(&registry));
-        let fleet = Fleet::new(Parts {
-            registry: Arc::clone(&registry),
-            census: Arc::clone(&census),
-            pulse: Arc::clone(judge.pulse()),
-            recording: recording.clone(),
-            store: history.store(),
-            desk,
-            ledger: Arc::clone(&ledger),
-            server_id: data_dir.server_id(),
-            started: clock.wall(),
-            stop: stop.clone(),
-            tasks: tasks.clone(),
-        });
-        telemetry.metrics.observe(&Sources {
-            registry: Arc::clone(&registry),
-            census,
-            pulse: Arc::clone(judge.pulse()),
-            recording,
-            ledger,
-        })?;
-        let pages = pages(fleet, door, readiness.clone(), telemetry.metrics.clone())
-            .context("describe the operators' services")?;
-        tasks.spawn(ports.operator.run(pages, stop.clone()));
-        let endpoints = Endpoints {
-            pid: std::process::id(),
-            lane: lane_address,
-            operator: operator_address,
-            database_url: history.private_url(),
-            postgres_pid: history.private_pid(),
-        };
-        let published = endpoints
-            .publish(data_dir.path())
-            .context("publish the endpoints")?;
-        readiness.set(true).await;
-        info!(lane = %lane_address, operator = %operator_address, "Serving");
-        Ok(Self {
-            registry,
-            history,
-            judge,
-            readiness,
-            lane_address,
-            operator_address,
-            drain_time: settings.drain_time,
-            reconnect_rate: rate,
-            soft,
-            hard,
-            stop,
-            tasks,
-            lanes,
-            published,
-            data_dir,
-        })
     }
 
     /// Where agents connect.
     #[must_use]
     pub fn lane_address(&self) -> SocketAddr {
-        self.lane_address
+        self.front.lane_address
     }
 
     /// Where operators connect.
     #[must_use]
     pub fn operator_address(&self) -> SocketAddr {
-        self.operator_address
+        self.front.operator_address
     }
 
     /// Sends every agent away in order, writes down what is left, and stops.
     pub async fn stop(mut self) {
-        self.readiness.set(false).await;
-        self.soft.cancel();
+        let front = &mut self.front;
+        front.readiness.set(false).await;
+        front.soft.cancel();
         self.drain().await;
-        self.hard.cancel();
-        while self.lanes.iter().any(|lane| !lane.is_finished()) {
+        let front = &mut self.front;
+        front.hard.cancel();
+        while front.lanes.iter().any(|lane| !lane.is_finished()) {
             tokio::time::sleep(LOOK).await;
         }
-        self.judge.stop();
-        self.stop.cancel();
-        self.tasks.close();
+        front.judge.stop();
+        front.stop.cancel();
+        front.tasks.close();
         self.history.stop().await;
-        self.tasks.wait().await;
-        drop((self.published, self.data_dir));
+        self.front.tasks.wait().await;
+        drop((self.front.published, self.data_dir));
     }
 
     async fn drain(&self) {
@@ -213,6 +146,103 @@ impl Server {
                 "Agents did not leave in time"
             );
         }
+    }
+}
+
+impl Front {
+    async fn raise(
+        settings: &Settings,
+        ports: Ports,
+        registry: &Arc<Registry>,
+        history: &History,
+        data_dir: &DataDir,
+        telemetry: &Telemetry,
+    ) -> anyhow::Result<Self> {
+        let (soft, hard, stop) =
+            <(CancellationToken, CancellationToken, CancellationToken)>::default();
+        let tasks = TaskTracker::new();
+        let clock = registry.clock();
+        let ledger = Arc::new(Ledger::new(Arc::clone(registry)));
+        let desk = Desk::new(
+            Arc::clone(registry),
+            history.store(),
+            Arc::clone(&ledger),
+            tasks.clone(),
+        );
+        match desk.refresh().await {
+            Ok(revision) => info!(revision, "Policies in force"),
+            // The desk looks again until it finds them; until then agents run what they acknowledged.
+            Err(error) => warn!(%error, "Policies are not known yet"),
+        }
+
+        let (lane_address, operator_address) = (ports.lane_address, ports.operator.address()?);
+        let lanes = start_lanes(ports.lanes, settings, registry, (&soft, &hard))?;
+        let judge = Judge::start(Arc::clone(registry), |lane| {
+            process::end(&format!("lane {lane} has not answered for 30 s"));
+        })?;
+        tasks.spawn({
+            let (desk, stop) = (Arc::clone(&desk), stop.clone());
+            async move { desk.run(stop).await }
+        });
+        tasks.spawn({
+            let (ledger, stop) = (Arc::clone(&ledger), stop.clone());
+            async move { ledger.run(stop).await }
+        });
+
+        let readiness = Readiness::default();
+        let recording = history.recording();
+        let want_token = settings.operator.metrics_want_token();
+        let keys = Keys::new(history.store(), clock, &first_token(data_dir)?);
+        let door = Door::new(keys.keyring(), clock, want_token);
+        tasks.spawn(keys.run(stop.clone()));
+        let census = Census::new(Arc::clone(registry));
+        let fleet = Fleet::new(Parts {
+            registry: Arc::clone(registry),
+            census: Arc::clone(&census),
+            pulse: Arc::clone(judge.pulse()),
+            recording: recording.clone(),
+            store: history.store(),
+            desk,
+            ledger: Arc::clone(&ledger),
+            server_id: data_dir.server_id(),
+            started: clock.wall(),
+            stop: stop.clone(),
+            tasks: tasks.clone(),
+        });
+        telemetry.metrics.observe(&Sources {
+            registry: Arc::clone(registry),
+            census,
+            pulse: Arc::clone(judge.pulse()),
+            recording,
+            ledger,
+        })?;
+        let pages = pages(fleet, door, readiness.clone(), telemetry.metrics.clone())
+            .context("describe the operators' services")?;
+        tasks.spawn(ports.operator.run(pages, stop.clone()));
+        let endpoints = Endpoints {
+            pid: std::process::id(),
+            lane: lane_address,
+            operator: operator_address,
+            database_url: history.private_url(),
+            postgres_pid: history.private_pid(),
+        };
+        let published = endpoints
+            .publish(data_dir.path())
+            .context("publish the endpoints")?;
+        readiness.set(true).await;
+        info!(lane = %lane_address, operator = %operator_address, "Serving");
+        Ok(Self {
+            lanes,
+            judge,
+            readiness,
+            lane_address,
+            operator_address,
+            soft,
+            hard,
+            stop,
+            tasks,
+            published,
+        })
     }
 }
 
@@ -257,9 +287,9 @@ fn start_lanes(
     mut listeners: Vec<std::net::TcpListener>,
     settings: &Settings,
     registry: &Arc<Registry>,
-    name: &str,
     (soft, hard): (&CancellationToken, &CancellationToken),
 ) -> anyhow::Result<Vec<Lane>> {
+    let name = settings.server_name();
     let tls = settings
         .lane
         .tls()
@@ -269,7 +299,7 @@ fn start_lanes(
     let mut lanes = Vec::new();
     for index in 0..registry.lanes().len() {
         let listener = listeners.pop();
-        let lane = Lane::start(index, registry, name, listener, soft.clone(), hard.clone());
+        let lane = Lane::start(index, registry, &name, listener, soft.clone(), hard.clone());
         lanes.push(lane.with_context(|| format!("start lane {index}"))?);
     }
     if let (Some(tls), Some(listener)) = (tls, gated) {

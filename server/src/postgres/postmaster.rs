@@ -84,7 +84,13 @@ impl Launch {
             orphan.stop(cluster).await;
             return self.start().await;
         }
-        self.answers(&mut orphan).await?;
+        if let Err(error) = self.answers(&mut orphan).await {
+            if self.asked.is_cancelled() || is_postmaster(found.pid, cluster) {
+                return Err(error);
+            }
+            // It was on its way out.
+            return self.start().await;
+        }
         tracing::info!(
             postgres.pid = pid,
             "Adopted the private Postgres of an earlier run"

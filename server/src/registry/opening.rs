@@ -19,6 +19,9 @@ use super::{Agent, Facts, Farewell, Link, Outbox, Registry, Session, Transition,
 
 /// When a server that holds as many is asked again.
 const FULL_WINDOW: (Duration, Duration) = (Duration::from_mins(5), Duration::from_mins(10));
+/// Incarnations above this are taken only one by one, so that there is always a higher one to come back
+/// with.
+const INCARNATION_FREE: u64 = 1 << 62;
 /// How long a twin is sent away.
 const TWIN_PARK: (Duration, Duration) = (Duration::from_mins(5), Duration::from_mins(10));
 
@@ -72,6 +75,7 @@ impl Registry {
             self.record.mark(&agent, &agent.recorded, agent.number);
             return Err(refused);
         }
+        self.told(told.map_or(0, |told| told.revision));
         let meter = self.meters.meter(opening.lane, &opening.facts.group);
         let gauge = Arc::clone(&self.lanes[opening.lane]);
         meter.opened(state.fence.is_some());
@@ -129,6 +133,11 @@ impl Registry {
         } else {
             claim(state.held.as_ref(), opening.fence, opening.instance)
         };
+        let next = state.fence.map_or(1, |known| known.incarnation + 1);
+        if opening.fence.incarnation > INCARNATION_FREE.max(next) {
+            let detail = format!("incarnation {} is out of reach", opening.fence.incarnation);
+            return Err(Refused(Farewell::new(CloseReason::ProtocolError, detail)));
+        }
         let below = state.fence.filter(|known| opening.fence <= *known);
         let claim = match (judged, below) {
             (Claim::First | Claim::Takeover, Some(floor)) => Claim::Stale { floor },

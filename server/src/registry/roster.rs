@@ -14,6 +14,8 @@ use super::{Agent, Dirty, Known, LaneGauge, Meters, Session};
 use crate::clock::Clock;
 
 const SHARDS: usize = 64;
+/// A revision above this is no revision: nobody retunes so often.
+const REVISION_MOST: u64 = 1 << 53;
 /// Agents that one server holds in memory, with or without a session: about 1 KiB each.
 pub(super) const AGENTS_MOST: usize = 1_000_000;
 
@@ -33,6 +35,8 @@ pub struct Registry {
     /// Sessions with answers to a push.
     pub(super) answers: Dirty<Session>,
     pub(super) sessions: AtomicU64,
+    /// Newest revision that an agent said it runs.
+    told: AtomicU64,
     /// Records that wait for Postgres, as agents are told.
     backlog: AtomicU32,
     /// Stalls of the judge: of the whole process, as far as anybody can tell.
@@ -55,6 +59,7 @@ impl Registry {
             record: Dirty::default(),
             answers: Dirty::default(),
             sessions: AtomicU64::new(0),
+            told: AtomicU64::new(0),
             backlog: AtomicU32::new(0),
             deafness: Mutex::default(),
             admission_per_s,
@@ -121,6 +126,18 @@ impl Registry {
     #[must_use]
     pub fn deafness(&self) -> Deafness {
         self.deafness.lock().clone()
+    }
+
+    /// Newest revision that an agent said it runs, as far as it is believable.
+    #[must_use]
+    pub fn newest_told(&self) -> u64 {
+        self.told.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn told(&self, revision: u64) {
+        if revision <= REVISION_MOST {
+            self.told.fetch_max(revision, Ordering::Relaxed);
+        }
     }
 
     /// Records that wait for Postgres: the depth of the work queue that PONG tells.

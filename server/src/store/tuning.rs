@@ -166,7 +166,8 @@ impl Store {
             .map_err(Error::during(DOING))
     }
 
-    /// Makes `draft` the newest revision if its parent still is, and writes `entry` with it.
+    /// Makes `draft` the newest revision if its parent still is, and writes `entry` with it. Its number
+    /// is above `floor`: agents that outlived a database refuse what is older than what they run.
     ///
     /// The lock on the head row makes the order of commits the order of numbers. When the answer to
     /// the commit is lost the outcome is unknown: the error is [`super::Class::Unreachable`], and the newest
@@ -177,6 +178,7 @@ impl Store {
     pub async fn append_revision(
         &self,
         draft: &Draft,
+        floor: u64,
         entry: &audit::Entry,
     ) -> Result<Appended, Error> {
         const DOING: &str = "write a tuning revision";
@@ -188,7 +190,7 @@ impl Store {
         if unsigned(head) != draft.parent {
             return Ok(Appended::Moved(unsigned(head)));
         }
-        let number = head + 1;
+        let number = head.max(bigint(floor)) + 1;
         insert(&mut tx, number, draft)
             .await
             .map_err(Error::during(DOING))?;

@@ -254,7 +254,11 @@ impl Desk {
             after: Some(after),
             ..self.audit_entry(wish, author, "done".to_owned())
         };
-        let Appended::Made(revision) = self.store.append_revision(&stored, &entry).await? else {
+        let Appended::Made(revision) = self
+            .store
+            .append_revision(&stored, self.registry.newest_told(), &entry)
+            .await?
+        else {
             return Ok(None);
         };
         let policies = draft.policies.at_revision(revision);

@@ -169,6 +169,7 @@ pub(crate) fn options(data_dir: &Path) -> Options {
         data_dir: data_dir.to_owned(),
         search: search(),
         settings: settings.map(str::to_owned).to_vec(),
+        stop: tokio_util::sync::CancellationToken::new(),
     }
 }
 

@@ -31,11 +31,11 @@ async fn revisions_are_numbered_without_gaps_and_only_over_their_parent() {
         after: Some(serde_json::json!({ "misses": 3 })),
     };
     assert_eq!(store.newest_revision().await.unwrap(), None);
-    let made = store.append_revision(&draft(0), &entry).await.unwrap();
+    let made = store.append_revision(&draft(0), 0, &entry).await.unwrap();
     assert_eq!(made, Appended::Made(1));
-    let moved = store.append_revision(&draft(0), &entry).await.unwrap();
+    let moved = store.append_revision(&draft(0), 0, &entry).await.unwrap();
     assert_eq!(moved, Appended::Moved(1));
-    let made = store.append_revision(&draft(1), &entry).await.unwrap();
+    let made = store.append_revision(&draft(1), 0, &entry).await.unwrap();
     assert_eq!(made, Appended::Made(2));
     let newest = store.newest_revision().await.unwrap().unwrap();
     assert_eq!((newest.revision, &newest.draft), (2, &draft(1)));
