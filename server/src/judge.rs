@@ -121,7 +121,8 @@ fn run(registry: &Arc<Registry>, pulse: &Pulse, stop: &AtomicBool, lane_died: im
             return lane_died(lane);
         }
         let pause = if pass.more { Duration::ZERO } else { PASS };
-        due = clock.now() + pause;
+        // From the beginning of this pass: one that was stopped in its middle is a stall as well.
+        due = now + pause;
         std::thread::sleep(pause);
     }
 }

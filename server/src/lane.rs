@@ -116,6 +116,8 @@ impl Lane {
                         Ok(listener) => listener,
                         Err(error) => return drop(ready.send(Err(error))),
                     };
+                    let now = context.clock.now();
+                    context.gauge.ticked(now, now);
                     let _ = ready.send(Ok(()));
                     run(context, listener, inbox, soft, hard).await;
                 });

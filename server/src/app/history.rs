@@ -24,6 +24,7 @@ use crate::telemetry::Recording;
 const ANSWER_WITHIN: Duration = Duration::from_secs(15);
 /// How long a stop waits for Postgres to take what waits.
 const WRITTEN_WITHIN: Duration = Duration::from_secs(10);
+const CLOSED_WITHIN: Duration = Duration::from_secs(5);
 
 /// Postgres, private or not, and what is recorded in it.
 #[derive(Debug)]
@@ -96,7 +97,13 @@ impl History {
     /// Writes what waits, then closes Postgres.
     pub(super) async fn stop(self) {
         self.recorder.stop(WRITTEN_WITHIN).await;
-        self.store.close().await;
+        // A connection to a Postgres that does not answer is never given back.
+        if tokio::time::timeout(CLOSED_WITHIN, self.store.close())
+            .await
+            .is_err()
+        {
+            warn!("Postgres does not answer; leaving its connections");
+        }
         if let Some(private) = self.private {
             private.stop().await;
         }

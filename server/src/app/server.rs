@@ -25,6 +25,10 @@ use crate::tuning::{Desk, Ledger};
 
 /// What an agent's HTTP/2 connection is called in TLS.
 const H2: &[u8] = b"h2";
+/// After the last session has ended.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+/// How long tasks that serve operators may take to end.
+const TASKS_WITHIN: Duration = Duration::from_secs(5);
 /// How often a stopping server looks whether its agents have left.
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -111,7 +115,16 @@ impl Server {
         front.soft.cancel();
         self.drain().await;
         let front = &mut self.front;
-        front.hard.cancel();
+        // Last words that wait behind a full socket have a second.
+        let lanes = &front.lanes;
+        let left = async {
+            while lanes.iter().any(|lane| !lane.is_finished()) {
+                tokio::time::sleep(LOOK).await;
+            }
+        };
+        if tokio::time::timeout(LAST_WORDS, left).await.is_err() {
+            front.hard.cancel();
+        }
         while front.lanes.iter().any(|lane| !lane.is_finished()) {
             tokio::time::sleep(LOOK).await;
         }
@@ -119,11 +132,15 @@ impl Server {
         front.stop.cancel();
         front.tasks.close();
         self.history.stop().await;
-        self.front.tasks.wait().await;
+        let tasks = self.front.tasks.wait();
+        if tokio::time::timeout(TASKS_WITHIN, tasks).await.is_err() {
+            warn!("Some tasks do not end; leaving them");
+        }
         drop((self.front.published, self.data_dir));
     }
 
     async fn drain(&self) {
+        self.registry.drain();
         let sessions = self.registry.session_count();
         let spread = reconnect_spread(sessions, self.reconnect_rate, Tuning::default().deadline());
         for agent in self.registry.agents() {

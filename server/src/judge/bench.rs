@@ -6,7 +6,7 @@ use fleetbeat_liveness::verdict::{Next, Verdict, next};
 use fleetbeat_liveness::wheel::{Slot, Wheel};
 use tracing::{info, warn};
 
-use crate::registry::{Agent, Last, Registry, Session, Watch};
+use crate::registry::{Agent, LaneGauge, Last, Registry, Session, Watch};
 
 /// Agents looked at in one pass.
 const BATCH: usize = 500;
@@ -27,6 +27,8 @@ pub(super) struct Bench {
     /// By the agent's number.
     agents: Vec<Option<(Arc<Agent>, Slot)>>,
     nominations: Vec<Nomination>,
+    /// When the judge itself last resumed after a stall.
+    resumed_at: Moment,
     settled_at: Moment,
     dirty: Vec<Arc<Agent>>,
     expired: Vec<(Slot, usize)>,
@@ -36,7 +38,10 @@ pub(super) struct Bench {
 #[derive(Debug)]
 struct Nomination {
     session: Arc<Session>,
+    /// Tells this nomination of the session from others.
     at: Moment,
+    /// From when on its lane owes an answer.
+    owed_since: Moment,
 }
 
 /// What one pass did.
@@ -54,6 +59,7 @@ impl Bench {
             wheel: Wheel::new(),
             agents: Vec::new(),
             nominations: Vec::new(),
+            resumed_at: Moment::ZERO,
             settled_at: Moment::ZERO,
             dirty: Vec::new(),
             expired: Vec::new(),
@@ -68,9 +74,10 @@ impl Bench {
     /// The judge itself did not run until `now`: nobody is looked at before the lanes have read what
     /// waits, and lanes answer nominations from here on.
     pub(super) fn stalled(&mut self, now: Moment) {
+        self.resumed_at = now;
         self.settled_at = now + SETTLE;
         for nomination in &mut self.nominations {
-            nomination.at = now;
+            nomination.owed_since = now;
         }
     }
 
@@ -164,7 +171,13 @@ impl Bench {
             return Some(now + LATER);
         }
         match step {
-            Next::Wait { until } => Some(until),
+            Next::Wait { until } => {
+                if verdict != Verdict::Online {
+                    // It spoke while it was being suspected.
+                    self.registry.heard_again(session);
+                }
+                Some(until)
+            }
             Next::Suspect { next } => {
                 if matches!(verdict, Verdict::Online | Verdict::Unknown) {
                     let limit = expectation.suspect_after;
@@ -178,23 +191,35 @@ impl Bench {
                 Some(next)
             }
             Next::Convict => {
-                session.nominate(now);
+                let at = session.nominate(now);
                 self.nominated += 1;
                 self.nominations.push(Nomination {
                     session: Arc::clone(session),
-                    at: now,
+                    at,
+                    owed_since: now,
                 });
                 None
             }
         }
     }
 
+    /// When nobody who was live at `opened` can be called offline yet because the server was deaf; an
+    /// agent without a session may come back on any lane.
+    fn deaf_anywhere(&self, opened: Moment, now: Moment) -> Option<Moment> {
+        let lanes = self.registry.lanes();
+        if lanes.iter().any(|gauge| gauge.overdue(now)) {
+            return Some(now + LATER);
+        }
+        let graces = lanes
+            .iter()
+            .filter_map(|gauge| gauge.grace_for(opened))
+            .max();
+        graces.max(self.registry.grace_for(opened))
+    }
+
     /// A session ended without Goodbye: its agent has until D, counted from its last message.
     fn absent(&self, agent: &Arc<Agent>, last: &Last, now: Moment) -> Option<Moment> {
-        let gauge = &self.registry.lanes()[last.lane];
-        let grace = gauge
-            .grace_for(last.opened)
-            .max(self.registry.grace_for(last.opened));
+        let grace = self.deaf_anywhere(last.opened, now);
         match next(now, last.heard, &last.expectation, grace) {
             // It is suspect for its session's end already; only D is left to wait for.
             Next::Wait { .. } => Some(last.heard + last.expectation.offline_after),
@@ -214,6 +239,9 @@ impl Bench {
     }
 
     fn undecided(&self, agent: &Arc<Agent>, at: Moment, now: Moment) -> Option<Moment> {
+        let at = self
+            .deaf_anywhere(Moment::ZERO, now)
+            .map_or(at, |grace| at.max(grace));
         if now < at {
             return Some(at);
         }
@@ -224,14 +252,22 @@ impl Bench {
         None
     }
 
+    /// Time for which a lane owes a sign of life: a lane does not run while the whole process does not.
+    fn idle(&self, gauge: &LaneGauge, now: Moment) -> Duration {
+        gauge.idle(now).min(now.since(self.resumed_at))
+    }
+
     /// Forgets answered nominations and finds the lanes that do not answer.
     fn hear_lanes(&mut self, now: Moment) {
         self.nominations
-            .retain(|n| n.session.ending().is_none() && n.session.nominated().is_some());
+            .retain(|n| n.session.ending().is_none() && n.session.nominated() == Some(n.at));
         for (lane, gauge) in self.registry.lanes().iter().enumerate() {
             let waits = self.nominations.iter().filter(|n| n.session.lane == lane);
-            let silent = waits.map(|n| now.since(n.at)).max().unwrap_or_default();
-            let deaf = silent > ANSWER_WITHIN || gauge.idle(now) > ANSWER_WITHIN;
+            let silent = waits
+                .map(|n| now.since(n.owed_since))
+                .max()
+                .unwrap_or_default();
+            let deaf = silent.max(self.idle(gauge, now)) > ANSWER_WITHIN;
             if gauge.set_deaf(deaf) && deaf {
                 warn!(
                     lane,
@@ -240,7 +276,7 @@ impl Bench {
             }
         }
         for nomination in &self.nominations {
-            if now.since(nomination.at) > ANSWER_WITHIN {
+            if now.since(nomination.owed_since) > ANSWER_WITHIN {
                 self.registry.deaf(&nomination.session);
             }
         }
@@ -248,18 +284,15 @@ impl Bench {
 
     /// The lane that has not answered for 30 s, if there is one.
     pub(super) fn dead_lane(&self, now: Moment) -> Option<usize> {
-        if now < self.settled_at {
-            return None;
-        }
         let waits = self
             .nominations
             .iter()
-            .find(|n| now.since(n.at) > DEAD_AFTER);
+            .find(|n| now.since(n.owed_since) > DEAD_AFTER);
         let idle = || {
-            self.registry
-                .lanes()
+            let lanes = self.registry.lanes();
+            lanes
                 .iter()
-                .position(|gauge| gauge.idle(now) > DEAD_AFTER)
+                .position(|gauge| self.idle(gauge, now) > DEAD_AFTER)
         };
         waits.map(|n| n.session.lane).or_else(idle)
     }

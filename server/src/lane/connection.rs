@@ -28,6 +28,8 @@ const LEAVE_WITHIN: Duration = Duration::from_secs(1);
 /// h2 ends a connection whose unread small frames, at 256 bytes each, exceed half of this window. After
 /// a stall everything that waits is read at once: this takes 270 beats of each of 64 streams.
 const CONNECTION_WINDOW: u32 = 8 << 20;
+/// Pause before the kernel is asked once more what it holds for a nominated session.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
 const STREAM_WINDOW: u32 = 1 << 16;
 const STREAMS: u32 = 64;
 /// Rounds of polling before other connections have their turn; a beat takes three.
@@ -48,8 +50,8 @@ pub(super) struct Connection {
     link: Arc<Link>,
     clock: crate::clock::Clock,
     phase: Phase,
-    /// Bytes wait in the kernel that the reactor brings at its next turn.
-    look_again: bool,
+    /// Bytes wait in the kernel although a session is nominated: when to look again.
+    look_again: Option<Pin<Box<Sleep>>>,
 }
 
 enum Phase {
@@ -91,7 +93,7 @@ impl Connection {
             link,
             clock: context.clock,
             phase: Phase::Opening(Box::pin(tokio::time::sleep(OPEN_WITHIN))),
-            look_again: false,
+            look_again: None,
         })
     }
 
@@ -155,13 +157,15 @@ impl Connection {
             }
             Phase::Carrying => false,
         };
+        let again = self.look_again.as_mut();
+        let again = again.is_some_and(|pause| pause.as_mut().poll(&mut cx).is_ready());
         if due && self.drop_what_is_due() {
             return true;
         }
         if self.link.take_retuned() {
             self.apply_socket_options();
         }
-        if self.link.peek_requested() {
+        if self.link.take_peek() || again {
             self.peek();
         }
         false
@@ -193,11 +197,21 @@ impl Connection {
         }
     }
 
+    /// A nominated session wants to know whether the kernel holds something for it.
     fn peek(&mut self) {
+        self.look_again = None;
+        let now = self.clock.now();
         if self.io.borrow().peek() == Waiting::Nothing && !self.wire_bell.0.rings() {
-            self.link.quiet(self.clock.now());
-        } else {
-            self.look_again = true;
+            self.link.quiet(now);
+        } else if self
+            .link
+            .sessions()
+            .iter()
+            .any(|session| session.nominated().is_some())
+        {
+            // The reactor brings what waits, unless the peer blocks the connection by not reading.
+            self.look_again = Some(Box::pin(tokio::time::sleep(LOOK_AGAIN)));
+            self.order_bell.0.ring();
         }
         self.parts.ring_pumps();
     }
@@ -211,9 +225,6 @@ impl Future for Connection {
         me.tower.rise(cx.waker());
         if me.run().is_ready() {
             return Poll::Ready(());
-        }
-        if std::mem::take(&mut me.look_again) {
-            me.order_bell.0.ring();
         }
         me.tower.rest();
         if me.rings() {

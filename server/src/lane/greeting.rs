@@ -15,6 +15,8 @@ const DEFAULT_GROUP: &str = "default";
 const SHORT: usize = 63;
 const LONG: usize = 255;
 const LABELS: usize = 32;
+/// Bytes of all labels together, which every known agent keeps in memory.
+const LABEL_BYTES: usize = 2_048;
 
 /// A Hello that keeps the bounds of the contract.
 #[derive(Debug)]
@@ -46,6 +48,8 @@ pub(super) enum Malformed {
     Group(String),
     #[error("{0} labels are more than {LABELS}")]
     Labels(usize),
+    #[error("labels of {0} bytes are more than {LABEL_BYTES}")]
+    LabelBytes(usize),
     #[error("fence {0} is not counted from 1, or too large to be recorded")]
     Fence(Fence),
     #[error("applied tuning: {0}")]
@@ -68,6 +72,14 @@ impl Greeting {
         let applied = applied.map_err(|error| Malformed::Applied(error.to_string()))?;
         if hello.labels.len() > LABELS {
             return Err(Malformed::Labels(hello.labels.len()));
+        }
+        let bytes = hello
+            .labels
+            .iter()
+            .map(|(key, value)| key.len() + value.len())
+            .sum();
+        if bytes > LABEL_BYTES {
+            return Err(Malformed::LabelBytes(bytes));
         }
         for (key, value) in &hello.labels {
             text("label key", key, SHORT, "1 to 63")?;

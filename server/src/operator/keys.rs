@@ -53,7 +53,10 @@ impl Keys {
                 () = stop.cancelled() => return,
                 _ = ticks.tick() => {}
             }
-            let refreshed = self.refresh().await;
+            let refreshed = tokio::select! {
+                () = stop.cancelled() => return,
+                refreshed = self.refresh() => refreshed,
+            };
             match &refreshed {
                 Ok(()) if failing => tracing::info!("Operator tokens can be read again"),
                 Err(error) if !failing => {

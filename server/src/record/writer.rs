@@ -26,6 +26,20 @@ pub(super) struct Writer {
     pub board: Arc<Board>,
 }
 
+/// A host that vanished without a word answers never; the number of a batch makes a second attempt
+/// harmless.
+const ANSWER_WITHIN: Duration = Duration::from_mins(2);
+
+async fn answered<T>(
+    doing: &'static str,
+    work: impl Future<Output = Result<T, Error>>,
+) -> Result<T, Error> {
+    match tokio::time::timeout(ANSWER_WITHIN, work).await {
+        Ok(result) => result,
+        Err(_) => Err(Error::no_answer(doing)),
+    }
+}
+
 /// What is known of the front batch from earlier attempts.
 #[derive(Clone, Copy, Debug)]
 struct Attempts {
@@ -69,7 +83,7 @@ impl Writer {
                 let left = prepare::prepare(&self.store, &self.run, self.clock).await?;
                 prepare::remember(&self.store, left).await
             };
-            match prepared.await {
+            match answered("prepare recording", prepared).await {
                 Ok(remembered) => {
                     self.board.writing();
                     return remembered;
@@ -88,17 +102,19 @@ impl Writer {
             let applied = self
                 .store
                 .apply(&self.run, *number, batch, attempts.care, wall);
-            match applied.await {
+            match answered("record a batch", applied).await {
                 Ok(Applied::Written { rejected }) => {
                     self.board.writing();
                     self.board.written(batch.rows() as u64 - rejected, rejected);
                     self.queue.applied(self.clock.now());
                     return;
                 }
-                Ok(Applied::Elsewhere { applied }) => match self.resume(front, applied).await {
-                    Ok(()) => return,
-                    Err(error) => self.wait(&error, &mut attempts).await,
-                },
+                Ok(Applied::Elsewhere { applied }) => {
+                    match answered("resume recording", self.resume(front, applied)).await {
+                        Ok(()) => return,
+                        Err(error) => self.wait(&error, &mut attempts).await,
+                    }
+                }
                 Err(error) if error.class() == Class::BadRow && attempts.care == Care::Whole => {
                     attempts.care = Care::RowByRow;
                     tracing::warn!(

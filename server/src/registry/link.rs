@@ -50,15 +50,15 @@ impl Link {
         self.waker.wake();
     }
 
-    /// Whether somebody wants to know if bytes wait in the kernel.
+    /// Whether somebody wants to know if bytes wait in the kernel; clears the request, so that one made
+    /// while the answer is found is not lost with it.
     #[must_use]
-    pub fn peek_requested(&self) -> bool {
-        self.peek.load(Ordering::Acquire)
+    pub fn take_peek(&self) -> bool {
+        self.peek.swap(false, Ordering::AcqRel)
     }
 
     /// Nothing waited in the kernel at `now`, and everything read before has been handed on.
     pub fn quiet(&self, now: Moment) {
-        self.peek.store(false, Ordering::Release);
         self.quiet_at.store(now.as_nanos(), Ordering::Release);
     }
 

@@ -22,6 +22,8 @@ const FULL_WINDOW: (Duration, Duration) = (Duration::from_mins(5), Duration::fro
 /// Incarnations above this are taken only one by one, so that there is always a higher one to come back
 /// with.
 const INCARNATION_FREE: u64 = 1 << 62;
+/// When an agent tries again that came to a stopping server.
+const DRAIN_WINDOW: Duration = Duration::from_secs(10);
 /// How long a twin is sent away.
 const TWIN_PARK: (Duration, Duration) = (Duration::from_mins(5), Duration::from_mins(10));
 
@@ -133,6 +135,10 @@ impl Registry {
         } else {
             claim(state.held.as_ref(), opening.fence, opening.instance)
         };
+        if self.is_draining() {
+            let bye = Farewell::new(CloseReason::ServerDrain, "the server is stopping");
+            return Err(Refused(bye.within(Duration::ZERO, DRAIN_WINDOW)));
+        }
         let next = state.fence.map_or(1, |known| known.incarnation + 1);
         if opening.fence.incarnation > INCARNATION_FREE.max(next) {
             let detail = format!("incarnation {} is out of reach", opening.fence.incarnation);
@@ -217,6 +223,10 @@ impl Registry {
         let behind = told.is_some_and(|told| {
             told.revision > policies.revision() || told.tuning == desired.tuning
         });
-        (!behind).then(|| session.push_in_welcome(desired, now))
+        if behind {
+            None
+        } else {
+            session.push_in_welcome(desired, now)
+        }
     }
 }

@@ -1,6 +1,6 @@
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use fleetbeat_liveness::deafness::Deafness;
@@ -25,6 +25,7 @@ pub struct Registry {
     pub(super) clock: Clock,
     shards: Vec<Mutex<HashMap<Uuid, Arc<Agent>>>>,
     agents: RwLock<Vec<Arc<Agent>>>,
+    known: AtomicUsize,
     pub(super) lanes: Vec<Arc<LaneGauge>>,
     pub(super) meters: Meters,
     policies: RwLock<Arc<PolicySet>>,
@@ -35,6 +36,8 @@ pub struct Registry {
     /// Sessions with answers to a push.
     pub(super) answers: Dirty<Session>,
     pub(super) sessions: AtomicU64,
+    /// No session opens any more.
+    draining: AtomicBool,
     /// Newest revision that an agent said it runs.
     told: AtomicU64,
     /// Records that wait for Postgres, as agents are told.
@@ -52,6 +55,7 @@ impl Registry {
             clock,
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
             agents: RwLock::default(),
+            known: AtomicUsize::new(0),
             lanes: (0..lanes.max(1)).map(|_| Arc::default()).collect(),
             meters: Meters::new(lanes),
             policies: RwLock::new(Arc::new(PolicySet::default())),
@@ -59,6 +63,7 @@ impl Registry {
             record: Dirty::default(),
             answers: Dirty::default(),
             sessions: AtomicU64::new(0),
+            draining: AtomicBool::new(false),
             told: AtomicU64::new(0),
             backlog: AtomicU32::new(0),
             deafness: Mutex::default(),
@@ -128,6 +133,16 @@ impl Registry {
         self.deafness.lock().clone()
     }
 
+    /// From here on no session opens. A session that is being seated meanwhile holds its agent's lock:
+    /// whoever asks that agent for its session afterwards finds it.
+    pub fn drain(&self) {
+        self.draining.store(true, Ordering::SeqCst);
+    }
+
+    pub(super) fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::SeqCst)
+    }
+
     /// Newest revision that an agent said it runs, as far as it is believable.
     #[must_use]
     pub fn newest_told(&self) -> u64 {
@@ -157,7 +172,7 @@ impl Registry {
 
     /// Whether no other agent is taken in.
     pub(super) fn is_full(&self) -> bool {
-        self.agents.read().len() >= AGENTS_MOST
+        self.known.load(Ordering::Relaxed) >= AGENTS_MOST
     }
 
     /// The agent with this id, known from here on.
@@ -169,6 +184,7 @@ impl Registry {
         let mut agents = self.agents.write();
         let agent = Arc::new(Agent::new(id, agents.len(), self.clock.wall()));
         agents.push(Arc::clone(&agent));
+        self.known.store(agents.len(), Ordering::Relaxed);
         shard.insert(id, Arc::clone(&agent));
         agent
     }

@@ -290,8 +290,14 @@ impl Session {
     }
 
     /// Raises the deadlines for a push that travels inside Welcome.
-    pub(super) fn push_in_welcome(&self, revised: Revised, now: Moment) -> TuningPush {
+    ///
+    /// `None` when a later push overtook it: that one is in the outbox, behind Welcome.
+    pub(super) fn push_in_welcome(&self, revised: Revised, now: Moment) -> Option<TuningPush> {
         let mut state = self.tuning.lock();
+        let overtaken = |newest: &Revised| newest.revision >= revised.revision;
+        if state.retune.waiting().is_some_and(overtaken) {
+            return None;
+        }
         state.retune.push(revised);
         self.publish(&state.retune);
         let traceparent = String::new();
@@ -300,7 +306,7 @@ impl Session {
             at: now,
             traceparent,
         });
-        push_message(revised, "")
+        Some(push_message(revised, ""))
     }
 
     /// Takes the agent's answer to a push; the deadlines are lowered only when it answers the newest.
@@ -360,10 +366,13 @@ impl Session {
     }
 
     /// Asks the session's own task to convict or to spare itself.
-    pub fn nominate(&self, now: Moment) {
-        self.nominated
-            .store(now.as_nanos().max(1), Ordering::Release);
+    ///
+    /// Returns what tells this nomination from others.
+    pub fn nominate(&self, now: Moment) -> Moment {
+        let at = now.max(Moment::from_nanos(1));
+        self.nominated.store(at.as_nanos(), Ordering::Release);
         self.link.request_peek();
+        at
     }
 
     /// When a nomination was made that has no answer.

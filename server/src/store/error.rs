@@ -40,6 +40,12 @@ impl Error {
         self.class
     }
 
+    /// Nothing came back in time: whether it was done is unknown.
+    #[must_use]
+    pub fn no_answer(doing: &'static str) -> Self {
+        Self::during(doing)(sqlx::Error::Io(std::io::ErrorKind::TimedOut.into()))
+    }
+
     /// The five-character SQLSTATE when Postgres itself answered.
     #[must_use]
     pub fn sqlstate(&self) -> Option<Cow<'_, str>> {

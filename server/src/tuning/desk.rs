@@ -157,7 +157,10 @@ impl Desk {
                 () = stop.cancelled() => return,
                 _ = ticks.tick() => {}
             }
-            let refreshed = self.refresh().await;
+            let refreshed = tokio::select! {
+                () = stop.cancelled() => return,
+                refreshed = self.refresh() => refreshed,
+            };
             match &refreshed {
                 Ok(_) if failing => tracing::info!("Tuning policies can be read again"),
                 Err(error) if !failing => {

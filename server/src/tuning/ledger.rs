@@ -24,6 +24,9 @@ pub struct Ledger {
     clock: Clock,
     /// Oldest first.
     pushes: Mutex<VecDeque<Kept>>,
+    /// An answer is taken and counted before anybody calls the same target lost or superseded. Taken
+    /// before `pushes`.
+    counting: Mutex<()>,
     counts: Counts,
 }
 
@@ -60,6 +63,7 @@ impl Ledger {
             registry,
             clock,
             pushes: Mutex::default(),
+            counting: Mutex::default(),
             counts: Counts::default(),
         }
     }
@@ -93,6 +97,7 @@ impl Ledger {
     /// The session was sent `revision`: what it still owed for older ones will not be answered.
     pub(super) fn sent(&self, revision: u64, session: &Arc<Session>) {
         self.counts.pushed.fetch_add(1, Ordering::Relaxed);
+        let _counting = self.counting.lock();
         // What was answered before the push counts as answered.
         self.collect(session);
         for kept in self.pushes.lock().iter_mut() {
@@ -146,9 +151,11 @@ impl Ledger {
     fn sweep(&self, answered: &mut Vec<Arc<Session>>) {
         self.registry.take_answered(answered);
         for session in answered.drain(..) {
+            let _counting = self.counting.lock();
             self.collect(&session);
         }
         for (revision, session) in self.ended() {
+            let _counting = self.counting.lock();
             // It may have answered just before it ended.
             self.collect(&session);
             self.with(revision, |progress| {
@@ -171,6 +178,7 @@ impl Ledger {
             .collect()
     }
 
+    /// Needs `counting`.
     fn collect(&self, session: &Session) {
         for answer in session.take_answers() {
             self.settle(session, answer);
