@@ -145,6 +145,16 @@ impl Ledger {
         Ok(count.unsigned_abs())
     }
 
+    /// Agents whose last acknowledged tuning is of that revision.
+    pub async fn applied(&self, revision: u64) -> Result<u64> {
+        let count: i64 =
+            sqlx::query_scalar("SELECT count(*) FROM agent_state WHERE applied_revision = $1")
+                .bind(i64::try_from(revision)?)
+                .fetch_one(&self.pool)
+                .await?;
+        Ok(count.unsigned_abs())
+    }
+
     /// Sessions without an end.
     pub async fn open_sessions(&self) -> Result<u64> {
         let count: i64 =

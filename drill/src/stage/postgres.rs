@@ -174,3 +174,39 @@ fn binaries() -> Result<PathBuf> {
     )?;
     Ok(newest)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    async fn connect(postgres: &Postgres) -> Result<PgConnection, sqlx::Error> {
+        PgConnection::connect(&postgres.url()).await
+    }
+
+    #[tokio::test]
+    async fn it_is_away_while_it_is_stopped_and_has_its_data_afterwards() {
+        let open = std::fs::Permissions::from_mode(0o755);
+        let folder = tempfile::Builder::new()
+            .permissions(open)
+            .tempdir()
+            .unwrap();
+        let mut postgres = Postgres::start(folder.path(), folder.path()).await.unwrap();
+        connect(&postgres)
+            .await
+            .unwrap()
+            .execute("CREATE TABLE kept ()")
+            .await
+            .unwrap();
+        postgres.stop().await.unwrap();
+        assert!(connect(&postgres).await.is_err());
+        postgres.resume().await.unwrap();
+        connect(&postgres)
+            .await
+            .unwrap()
+            .execute("SELECT FROM kept")
+            .await
+            .unwrap();
+    }
+}
