@@ -83,13 +83,15 @@ impl Server {
             .process
             .insert(Process::start("server", &mut command, &self.logs)?);
         let file = self.data.join("endpoints.json");
+        let log = process.log().to_owned();
         let ready = until("the server to be ready", START_WITHIN, async || {
             if let Some(status) = process.status()? {
-                bail!("the server ended with {status}:\n{}", tail(process.log())?);
+                bail!("the server ended with {status}");
             }
             Ok(read_endpoints(&file)?.filter(|endpoints| endpoints.pid == process.pid()))
         });
-        self.endpoints = Some(ready.await?);
+        let ready = ready.await.with_context(|| tail(&log).unwrap_or_default());
+        self.endpoints = Some(ready?);
         Ok(())
     }
 

@@ -31,9 +31,14 @@ pub(super) async fn open(plan: Plan) -> Result<Story> {
         report: Report::default(),
         restarted: None,
     };
-    tune_fleet(&mut story).await?;
-    gather(&mut story, plan).await?;
-    Ok(story)
+    let gathered = async {
+        tune_fleet(&mut story).await?;
+        gather(&mut story, plan).await
+    };
+    match gathered.await {
+        Ok(()) => Ok(story),
+        Err(error) => Err(error.context(story.stage.tails())),
+    }
 }
 
 async fn tune_fleet(story: &mut Story) -> Result<()> {
