@@ -9,7 +9,6 @@ mod swarm_command;
 
 use std::process::ExitCode;
 
-use anyhow::Result;
 use clap::{Parser, Subcommand};
 
 #[derive(Parser)]
@@ -31,9 +30,13 @@ enum Drill {
     Demo(demo_command::Arguments),
 }
 
-fn main() -> Result<ExitCode> {
-    match Arguments::parse().drill {
+fn main() -> ExitCode {
+    let done = match Arguments::parse().drill {
         Drill::Swarm(arguments) => swarm_command::run(arguments),
         Drill::Demo(arguments) => demo_command::run(&arguments),
-    }
+    };
+    done.unwrap_or_else(|error| {
+        eprintln!("error: {error:#}");
+        ExitCode::FAILURE
+    })
 }
