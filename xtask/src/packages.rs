@@ -6,8 +6,8 @@ use anyhow::{Context, Result, bail};
 use crate::steps::run;
 use crate::workspace::{cargo, on_path, target};
 
-/// Major versions of Postgres that the migrations are written for.
-const OLDEST_POSTGRES: u32 = 15;
+/// Oldest major version of Postgres that the server takes.
+const OLDEST_POSTGRES: u32 = 14;
 
 /// Makes sure that there are Postgres server binaries, which the server's private Postgres needs.
 pub(crate) fn postgres() -> Result<()> {
@@ -25,7 +25,7 @@ pub(crate) fn postgres() -> Result<()> {
 }
 
 fn postgres_binaries() -> Option<PathBuf> {
-    if let Some(folder) = std::env::var_os("FLEETBEAT_PG_BIN").map(PathBuf::from) {
+    if let Some(folder) = std::env::var_os("FLEETBEAT_DATABASE_BIN_DIR").map(PathBuf::from) {
         return holds_a_server(&folder).then_some(folder);
     }
     let versions = std::fs::read_dir("/usr/lib/postgresql")
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn a_version_that_is_too_old_does_not_count() {
-        assert_eq!(newest_in(&folder_with(&["9", "14"])), None);
+        assert_eq!(newest_in(&folder_with(&["9", "13"])), None);
     }
 
     #[test]

@@ -154,9 +154,9 @@ fn own_folder(folder: &Path, owner: Option<&User>) -> Result<PathBuf> {
     Ok(folder.to_owned())
 }
 
-/// Folder of the newest installed Postgres, or the one named in `FLEETBEAT_PG_BIN`.
+/// Folder of the newest installed Postgres, or the one named in `FLEETBEAT_DATABASE_BIN_DIR`.
 fn binaries() -> Result<PathBuf> {
-    if let Some(folder) = std::env::var_os("FLEETBEAT_PG_BIN") {
+    if let Some(folder) = std::env::var_os("FLEETBEAT_DATABASE_BIN_DIR") {
         return Ok(folder.into());
     }
     let installed = std::fs::read_dir("/usr/lib/postgresql")
@@ -170,7 +170,7 @@ fn binaries() -> Result<PathBuf> {
     let complete =
         numbered.filter(|(_, bin)| bin.join("initdb").is_file() && bin.join("postgres").is_file());
     let (_, newest) = complete.max().context(
-        "no Postgres server binaries: install the package postgresql, or name their folder in FLEETBEAT_PG_BIN",
+        "no Postgres server binaries: install the package postgresql, or name their folder in FLEETBEAT_DATABASE_BIN_DIR",
     )?;
     Ok(newest)
 }

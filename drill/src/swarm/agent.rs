@@ -5,6 +5,7 @@ use std::time::Duration;
 use fleetbeat_liveness::Revised;
 use fleetbeat_liveness::backoff::{Backoff, Params};
 use fleetbeat_liveness::fence::Fence;
+use fleetbeat_proto::nanos;
 use fleetbeat_proto::v1::{Bye, CloseReason, Hello, LastEnding, last_ending::Cause};
 use tokio_util::sync::CancellationToken;
 use tonic::transport::Channel;
@@ -77,20 +78,20 @@ impl Agent {
     /// First message of the next session.
     pub(super) fn hello(&self) -> Hello {
         let last_ending = self.last_ending.clone().map(|(ending, at)| LastEnding {
-            away_ns: wire::nanos(clock::moment().since(at)),
+            away_ns: nanos(clock::moment().since(at)),
             ..ending
         });
         Hello {
             protocol: 1,
             agent_id: self.id.as_bytes().to_vec(),
             instance_id: self.instance.as_bytes().to_vec(),
-            fence: Some(wire::fence_message(self.fence)),
+            fence: Some(self.fence.into()),
             name: self.name.clone(),
             group: self.group.clone(),
             labels: [("simulated".to_owned(), "true".to_owned())].into(),
             agent_version: env!("CARGO_PKG_VERSION").to_owned(),
             boot_id: String::new(),
-            applied: self.in_force.as_ref().map(wire::revised_message),
+            applied: self.in_force.map(Into::into),
             last_ending,
             volatile_state: false,
         }
@@ -125,7 +126,7 @@ impl Agent {
         let ending = LastEnding {
             cause: cause.into(),
             bye: bye.unwrap_or_default().into(),
-            session_age_ns: wire::nanos(ended.lived),
+            session_age_ns: nanos(ended.lived),
             away_ns: 0,
             detail: String::new(),
         };
@@ -135,11 +136,7 @@ impl Agent {
 
     fn after_bye(&mut self, bye: &Bye, ended: &Ended) -> Duration {
         if let Some(floor) = &bye.stale_floor {
-            let floor = Fence {
-                incarnation: floor.incarnation,
-                connection: floor.connection,
-            };
-            let above = floor.above();
+            let above = Fence::from(*floor).above();
             // The next attempt raises the connection once more.
             self.fence = Fence {
                 incarnation: above.incarnation,

@@ -18,7 +18,6 @@ use tonic::transport::Channel;
 
 use super::agent::Agent;
 use super::outgoing::{Outgoing, Sent};
-use super::wire;
 use crate::clock;
 
 const OPEN_WITHIN: Duration = Duration::from_secs(10);
@@ -133,10 +132,7 @@ impl<'a> Session<'a> {
         let now = clock::moment();
         agent.counts.sessions += 1;
         agent.live.connected.fetch_add(1, Relaxed);
-        let base = welcome
-            .base
-            .as_ref()
-            .and_then(|base| wire::revised(base).ok());
+        let base = welcome.base.and_then(|base| Revised::try_from(base).ok());
         let tuning = agent
             .in_force
             .or(base)
@@ -289,14 +285,14 @@ impl<'a> Session<'a> {
     fn retune(&mut self, push: TuningPush) {
         let pushed = push.tuning.unwrap_or_default();
         let now = clock::moment();
-        let (outcome, reason) = match wire::revised(&pushed) {
+        let (outcome, reason) = match Revised::try_from(pushed) {
             Ok(revised) => {
                 self.apply(revised, now);
                 (Outcome::Applied, String::new())
             }
-            Err(reason) => {
+            Err(unusable) => {
                 self.agent.counts.refusals += 1;
-                (Outcome::Refused, reason)
+                (Outcome::Refused, unusable.to_string())
             }
         };
         let ack = TuningAck {
@@ -304,7 +300,7 @@ impl<'a> Session<'a> {
             hash: pushed.hash,
             outcome: outcome.into(),
             reason,
-            applied: self.agent.in_force.as_ref().map(wire::revised_message),
+            applied: self.agent.in_force.map(Into::into),
             traceparent: push.traceparent,
         };
         self.send(from_agent::Message::TuningAck(ack));

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use fleetbeat_liveness::{Revised, Tuning};
+use fleetbeat_proto::nanos;
 use fleetbeat_proto::v1::session_service_server::{SessionService, SessionServiceServer};
 use fleetbeat_proto::v1::{
     Bye, CloseReason, FromAgent, FromServer, Hello, Pong, TuningPush, Welcome, from_agent,
@@ -17,7 +18,7 @@ use tokio_stream::wrappers::TcpListenerStream;
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status, Streaming};
 
-use super::{Live, Plan, Report, run, wire};
+use super::{Live, Plan, Report, run};
 use crate::stage::until;
 
 /// What arrived, counted by the receiver.
@@ -91,25 +92,28 @@ fn welcome_or_refuse(hello: &Hello, received: &Received) -> from_server::Message
         let window = Duration::from_millis(1);
         return from_server::Message::Bye(Bye {
             reason: CloseReason::Shed.into(),
-            retry_after_min_ns: Some(wire::nanos(window)),
-            retry_after_max_ns: Some(wire::nanos(window)),
+            retry_after_min_ns: Some(nanos(window)),
+            retry_after_max_ns: Some(nanos(window)),
             ..Bye::default()
         });
     }
     let interval = Duration::from_millis(300);
     let tuning = Tuning::new(interval, 5, interval, 1).unwrap();
     let push = TuningPush {
-        tuning: Some(wire::revised_message(&Revised {
-            revision: 7,
-            tuning,
-        })),
+        tuning: Some(
+            Revised {
+                revision: 7,
+                tuning,
+            }
+            .into(),
+        ),
         traceparent: String::new(),
     };
     from_server::Message::Welcome(Welcome {
         protocol: 1,
         session_id: hello.agent_id.clone(),
         tuning: Some(push),
-        reconnect_spread_ns: wire::nanos(Duration::from_millis(100)),
+        reconnect_spread_ns: nanos(Duration::from_millis(100)),
         ..Welcome::default()
     })
 }
