@@ -5,6 +5,7 @@ mod agent;
 mod counts;
 mod outgoing;
 mod session;
+mod steady;
 #[cfg(test)]
 mod tests;
 mod wire;
