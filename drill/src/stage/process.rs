@@ -12,7 +12,7 @@ use super::wait::{LOOK_EVERY, until};
 use crate::clock;
 
 /// How much of a log's end is shown when something failed.
-const TAIL_BYTES: i64 = 6_000;
+const TAIL_BYTES: i64 = 3_000;
 
 /// A process of the stage, with its output in a file. Killed when dropped.
 #[derive(Debug)]

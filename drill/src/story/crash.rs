@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use fleetbeat_proto::v1::{CloseReason, Verdict};
+use fleetbeat_proto::v1::{Agent, CloseReason, Verdict};
 
 use super::cast::{KILLED, RETUNED};
 use super::report::ms;
@@ -18,6 +18,21 @@ pub(super) async fn play(story: &mut Story) -> Result<()> {
     story.say(&format!("Killing {KILLED} with SIGKILL"));
     let killed_us = clock::wall_us();
     story.stage.agent(KILLED)?.kill()?;
+    let observed = observe(story, &before, killed_us).await;
+    // The scenes to come need it, whatever was observed.
+    story.say(&format!("Starting {KILLED} again"));
+    story.stage.start_agent(KILLED, RETUNED)?;
+    let back = story.verdict(KILLED, Verdict::Online, BACK_WITHIN).await?;
+    story.expect(back.agent_id == before.agent_id, || {
+        format!("{KILLED} came back as another agent")
+    });
+    story.say(&format!(
+        "{KILLED} is back: the same agent, its next incarnation"
+    ));
+    observed
+}
+
+async fn observe(story: &mut Story, before: &Agent, killed_us: i64) -> Result<()> {
     let closed = events::closed(&story.operator, KILLED, killed_us).await?;
     let detected = ms(closed.at_unix_us - killed_us);
     let reason = closed.close_reason();
@@ -37,14 +52,6 @@ pub(super) async fn play(story: &mut Story) -> Result<()> {
     story
         .verdict(KILLED, Verdict::Offline, deadline + FOUND_WITHIN)
         .await?;
-    story.say(&format!("{KILLED} is offline; starting it again"));
-    story.stage.start_agent(KILLED, RETUNED)?;
-    let back = story.verdict(KILLED, Verdict::Online, BACK_WITHIN).await?;
-    story.expect(back.agent_id == before.agent_id, || {
-        format!("{KILLED} came back as another agent")
-    });
-    story.say(&format!(
-        "{KILLED} is back: the same agent, its next incarnation"
-    ));
+    story.say(&format!("{KILLED} is offline"));
     Ok(())
 }

@@ -45,7 +45,8 @@ pub(super) async fn play(story: &mut Story) -> Result<()> {
                 .is_ok_and(|pid| pid != before);
             let recorder = story.operator.status().await?.recorder.unwrap_or_default();
             let written = recorder.state() == State::Writing && recorder.backlog_rows == 0;
-            Ok((again && written).then_some(()))
+            let answers = story.ledger.duplicates().await.is_ok();
+            Ok((again && written && answers).then_some(()))
         },
     )
     .await?;

@@ -1,4 +1,4 @@
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use fleetbeat_proto::v1::{Agent, Verdict};
@@ -27,19 +27,27 @@ pub(super) async fn play(story: &mut Story) -> Result<()> {
     let frozen = clock::now();
     let frozen_us = clock::wall_us();
     story.stage.agent(FROZEN)?.signal(Signal::SIGSTOP)?;
-    story
-        .verdict(FROZEN, Verdict::Suspect, deadline + FOUND_WITHIN)
-        .await?;
+    let observed = observe(story, deadline, frozen, frozen_us).await;
+    // The scenes to come need it, whatever was observed.
+    thaw(story, &before).await?;
+    observed
+}
+
+async fn observe(
+    story: &mut Story,
+    deadline: Duration,
+    frozen: Instant,
+    frozen_us: i64,
+) -> Result<()> {
+    let within = deadline + FOUND_WITHIN;
+    story.verdict(FROZEN, Verdict::Suspect, within).await?;
     story.say(&format!("{FROZEN} is suspect"));
-    let silent = story
-        .verdict(FROZEN, Verdict::Offline, deadline + FOUND_WITHIN)
-        .await?;
-    let by_our_clock = clock::now().saturating_duration_since(frozen);
+    let silent = story.verdict(FROZEN, Verdict::Offline, within).await?;
+    let passed = clock::now().saturating_duration_since(frozen);
     story.say(&format!(
-        "{FROZEN} is offline, {by_our_clock:.2?} after SIGSTOP by our clock"
+        "{FROZEN} is offline, {passed:.2?} after SIGSTOP by our clock"
     ));
-    measure(story, &silent, frozen_us).await?;
-    thaw(story, &before).await
+    measure(story, &silent, frozen_us).await
 }
 
 /// Takes the times from the server's own events, which the recorder writes a moment later.

@@ -1,6 +1,9 @@
-use comfy_table::{Table, presets};
+use comfy_table::{ContentArrangement, Table, presets};
 
 use super::report::Report;
+
+/// Columns of a usual terminal.
+const WIDTH: u16 = 100;
 
 impl Report {
     /// What happened, for people.
@@ -8,6 +11,9 @@ impl Report {
     pub fn table(&self) -> String {
         let mut table = Table::new();
         table.load_style(presets::UTF8_FULL_CONDENSED);
+        table
+            .set_content_arrangement(ContentArrangement::Dynamic)
+            .set_width(WIDTH);
         table.set_header(["what was done", "what was measured"]);
         for (done, measured) in self.lines() {
             table.add_row([done, &measured]);
