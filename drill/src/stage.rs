@@ -145,12 +145,13 @@ impl Stage {
 
     /// A pool on what the server records.
     pub async fn database(&self) -> Result<PgPool> {
+        let own = self.postgres.as_ref().map(Postgres::url);
+        let url = own.or_else(|| self.server.endpoints().ok()?.database_url.clone());
+        let url = url.context("the server does not say where it records")?;
         let options = PgPoolOptions::new()
             .max_connections(2)
             .acquire_timeout(POOL_WITHIN);
-        Ok(options
-            .connect(&self.server.endpoints()?.database_url)
-            .await?)
+        Ok(options.connect(&url).await?)
     }
 
     /// Arguments that point the operators' command at this stage.

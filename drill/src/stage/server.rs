@@ -26,7 +26,8 @@ pub struct Endpoints {
     pub lane: SocketAddr,
     /// Where operators connect.
     pub operator: SocketAddr,
-    pub database_url: String,
+    /// Set when the server runs a private Postgres; another one's address may hold a password.
+    pub database_url: Option<String>,
     /// Set when the server runs a private Postgres.
     pub postgres_pid: Option<u32>,
 }

@@ -104,7 +104,7 @@ async fn a_killed_server_comes_back_to_lost_sessions_and_unknown_agents_without_
         sessions[0].session_id.to_string(),
         absent.session_id.unwrap()
     );
-    each_session_once(&fleet, u64::from(CROWD) + 1).await;
+    each_session_once(&fleet, CloseReason::ServerLost, u64::from(CROWD) + 1).await;
     at_most_ten_seconds_are_missing(&fleet, swarm.total.certain_pings()).await;
 }
 
@@ -116,9 +116,10 @@ async fn recorded_sessions(fleet: &Fleet, agents: u64) {
     .unwrap();
 }
 
-async fn each_session_once(fleet: &Fleet, agents: u64) {
+/// Every agent has two sessions: one ended for that reason, the other by Goodbye.
+async fn each_session_once(fleet: &Fleet, reason: CloseReason, agents: u64) {
     let wanted = [
-        (CloseReason::ServerLost as i16, agents),
+        (reason as i16, agents),
         (CloseReason::Goodbye as i16, agents),
     ];
     until("every ending to be recorded", SOON, async || {
@@ -139,6 +140,32 @@ async fn at_most_ten_seconds_are_missing(fleet: &Fleet, sent: u64) {
     })
     .await
     .unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stopping_server_sends_each_agent_away_once_though_their_connections_live_on() {
+    let mut fleet = Fleet::start().await;
+    fleet.tune(&["--fleet"], "2s", "3", "2s").await;
+    let crowd = fleet
+        .stage
+        .start_crowd("drained", CROWD, &["default"])
+        .unwrap();
+    fleet.all_online(CROWD.into(), SOON).await;
+    assert!(fleet.stage.server.drain().await.unwrap().success());
+    fleet.stage.server.start().await.unwrap();
+    fleet.all_online(CROWD.into(), BACK_WITHIN).await;
+    let swarm = crowd.leave().await.unwrap();
+    assert_eq!(
+        swarm.total.sessions,
+        u64::from(CROWD) * 2,
+        "{:?}",
+        swarm.total
+    );
+    each_session_once(&fleet, CloseReason::ServerDrain, CROWD.into()).await;
+    assert_eq!(
+        fleet.ever_judged(Verdict::Offline).await,
+        Vec::<String>::new()
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
