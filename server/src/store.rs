@@ -1,8 +1,8 @@
 //! Postgres: the only user of sqlx, one file per table family.
 //!
-//! Every statement runs inside a transaction that sets its own time-outs, so that a pooler in
-//! transaction mode works as well as a direct connection. Columns are always listed, so that a
-//! migration that adds one disturbs no running server.
+//! Every statement runs inside a transaction that sets its own time-outs, and none is kept prepared,
+//! so that a pooler in transaction mode works as well as a direct connection. Columns are always
+//! listed, so that a migration that adds one disturbs no running server.
 
 pub mod agents;
 pub mod audit;
@@ -14,7 +14,9 @@ pub mod metrics;
 pub mod partitions;
 mod rejected;
 pub mod runs;
+mod schema;
 pub mod sessions;
+mod statement;
 pub mod tokens;
 pub mod tuning;
 
@@ -25,19 +27,12 @@ use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{PgPool, Postgres, Transaction};
 
 pub use error::{Class, Error};
-
-/// Migrations of this version of the server.
-static MIGRATIONS: sqlx::migrate::Migrator = sqlx::migrate!("../migrations");
-
-/// Serialises migrations of servers that start together.
-const MIGRATION_LOCK: i64 = 0x666c_6565_7462_6561;
+use statement::query;
 
 /// How to reach Postgres.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// `postgres://user:password@host:port/database`, or with `?host=/directory` for a socket. Behind
-    /// a pooler in transaction mode, prepared statements can't be kept: add
-    /// `?statement-cache-capacity=0`.
+    /// `postgres://user:password@host:port/database`, or with `?host=/directory` for a socket.
     pub url: String,
     /// Shown by Postgres in `pg_stat_activity`.
     pub application_name: String,
@@ -112,35 +107,6 @@ impl Store {
         Ok(Self { pool })
     }
 
-    /// Brings the schema up to this version of the server. Servers that start together take turns.
-    ///
-    /// # Errors
-    /// [`Class::Fatal`] when the database was migrated by a later version, or a statement fails.
-    pub async fn migrate(&self) -> Result<(), Error> {
-        const DOING: &str = "migrate the database";
-        // The lock lives in a transaction of its own, which a pooler keeps on one connection.
-        let mut turn = self.pool.begin().await.map_err(Error::during(DOING))?;
-        sqlx::query("SET LOCAL idle_in_transaction_session_timeout = 0")
-            .execute(&mut *turn)
-            .await
-            .map_err(Error::during(DOING))?;
-        sqlx::query("SELECT pg_advisory_xact_lock($1)")
-            .bind(MIGRATION_LOCK)
-            .execute(&mut *turn)
-            .await
-            .map_err(Error::during(DOING))?;
-        let migrator = sqlx::migrate::Migrator {
-            migrations: MIGRATIONS.migrations.clone(),
-            locking: false,
-            ..sqlx::migrate::Migrator::DEFAULT
-        };
-        migrator
-            .run(&self.pool)
-            .await
-            .map_err(|e| Error::during(DOING)(e.into()))?;
-        turn.commit().await.map_err(Error::during(DOING))
-    }
-
     /// Asks Postgres for a sign of life.
     ///
     /// # Errors
@@ -148,7 +114,7 @@ impl Store {
     pub async fn ping(&self) -> Result<(), Error> {
         const DOING: &str = "ask Postgres for a sign of life";
         let mut tx = self.begin(Purpose::Ask, DOING).await?;
-        sqlx::query("SELECT 1")
+        query("SELECT 1")
             .execute(&mut *tx)
             .await
             .map_err(Error::during(DOING))?;

@@ -16,6 +16,7 @@ use uuid::Uuid;
 
 use super::batch::Row;
 use super::columns::{bigint, column, integer, nanos, unsigned, verdict_code, verdict_of};
+use super::statement::query;
 use super::{Error, Purpose, Store};
 
 /// Who an agent is, as it told when it opened a session.
@@ -69,7 +70,7 @@ impl Row for Identity {
 
     /// Expects one row per agent, sorted by agent.
     async fn write(conn: &mut PgConnection, rows: &[Self]) -> Result<u64, sqlx::Error> {
-        let done = sqlx::query(
+        let done = query(
             "INSERT INTO agents AS a (agent_id, name, group_name, labels, agent_version, boot_id, \
                  instance_id, address, incarnation, connection, first_seen, updated_at) \
              SELECT agent_id, name, group_name, labels, agent_version, boot_id, instance_id, \
@@ -108,7 +109,7 @@ impl Row for State {
 
     /// Expects one row per agent, sorted by agent.
     async fn write(conn: &mut PgConnection, rows: &[Self]) -> Result<u64, sqlx::Error> {
-        let done = sqlx::query(
+        let done = query(
             "INSERT INTO agent_state AS a (agent_id, verdict, verdict_since, last_seen_at, \
                  session_id, incarnation, connection, applied_revision, applied_interval_ns, \
                  applied_misses, applied_timeout_ns, applied_pong_every, desired_revision, \
@@ -169,7 +170,7 @@ impl Store {
     pub async fn load_known(&self) -> Result<Vec<Recorded>, Error> {
         const DOING: &str = "load the known agents";
         let mut tx = self.begin(Purpose::Record, DOING).await?;
-        let rows = sqlx::query(
+        let rows = query(
             "SELECT a.agent_id, a.name, a.group_name, a.labels, a.agent_version, a.boot_id, \
                  a.instance_id, a.address, a.incarnation, a.connection, a.updated_at, \
                  s.verdict, coalesce(s.verdict_since, a.updated_at) AS verdict_since, \

@@ -4,6 +4,7 @@ use sqlx::{PgConnection, Row as _};
 use time::OffsetDateTime;
 
 use super::columns::{bigint, unsigned};
+use super::statement::query;
 use super::{Error, Purpose, Store};
 
 /// One call of an operator.
@@ -44,7 +45,7 @@ impl Store {
     pub async fn recent_audit(&self, limit: u32) -> Result<Vec<Entry>, Error> {
         const DOING: &str = "read the audit log";
         let mut tx = self.begin(Purpose::Ask, DOING).await?;
-        let rows = sqlx::query(
+        let rows = query(
             "SELECT at, actor, role, address, action, target, outcome, reason, revision, before, \
                  after \
              FROM audit_log ORDER BY audit_id DESC LIMIT $1",
@@ -61,7 +62,7 @@ impl Store {
 }
 
 pub(super) async fn insert(conn: &mut PgConnection, entry: &Entry) -> Result<(), sqlx::Error> {
-    sqlx::query(
+    query(
         "INSERT INTO audit_log (at, actor, role, address, action, target, outcome, reason, \
              revision, before, after) \
          VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)",

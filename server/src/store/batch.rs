@@ -11,6 +11,7 @@ use uuid::Uuid;
 use super::columns::{bigint, unsigned};
 use super::error::classify_code;
 use super::rejected::{self, Rejected};
+use super::statement::{query, scalar};
 use super::{Class, Error, Purpose, Store, agents, events, metrics, runs, sessions, tuning};
 
 /// Rows of one table that are written by one statement.
@@ -132,7 +133,7 @@ impl Store {
 
 /// Waits for a first attempt that is still committing: it holds the row's lock.
 async fn claim(conn: &mut PgConnection, run: &runs::Run, number: u64) -> Result<bool, sqlx::Error> {
-    let done = sqlx::query(
+    let done = query(
         "UPDATE spools SET applied = $2, updated_at = now() \
          WHERE run_id = $1 AND applied = $2 - 1",
     )
@@ -144,7 +145,7 @@ async fn claim(conn: &mut PgConnection, run: &runs::Run, number: u64) -> Result<
 }
 
 async fn applied(conn: &mut PgConnection, run_id: Uuid) -> Result<Option<u64>, sqlx::Error> {
-    let applied: Option<i64> = sqlx::query_scalar("SELECT applied FROM spools WHERE run_id = $1")
+    let applied: Option<i64> = scalar("SELECT applied FROM spools WHERE run_id = $1")
         .bind(run_id)
         .fetch_optional(conn)
         .await?;

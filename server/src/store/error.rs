@@ -1,6 +1,6 @@
 use std::borrow::Cow;
 
-use sqlx::migrate::MigrateError;
+use sqlx::error::DatabaseError;
 
 /// Why something could not be done in Postgres.
 #[derive(Debug, thiserror::Error)]
@@ -9,7 +9,15 @@ pub struct Error {
     doing: &'static str,
     class: Class,
     #[source]
-    source: sqlx::Error,
+    source: Cause,
+}
+
+#[derive(Debug, thiserror::Error)]
+enum Cause {
+    #[error(transparent)]
+    Sql(sqlx::Error),
+    #[error("{0}")]
+    Refused(String),
 }
 
 /// What an error means for whoever retries.
@@ -31,7 +39,16 @@ impl Error {
         move |source| Self {
             doing,
             class: classify(&source),
-            source,
+            source: Cause::Sql(source),
+        }
+    }
+
+    /// Something that is not tried at all, and why.
+    pub(super) fn refusing(doing: &'static str, why: String) -> Self {
+        Self {
+            doing,
+            class: Class::Fatal,
+            source: Cause::Refused(why),
         }
     }
 
@@ -49,23 +66,27 @@ impl Error {
     /// The five-character SQLSTATE when Postgres itself answered.
     #[must_use]
     pub fn sqlstate(&self) -> Option<Cow<'_, str>> {
-        self.source
-            .as_database_error()
-            .and_then(sqlx::error::DatabaseError::code)
+        self.database().and_then(DatabaseError::code)
     }
 
     /// A row belongs to a day that has no partition.
     #[must_use]
     pub fn is_missing_partition(&self) -> bool {
-        self.source
-            .as_database_error()
+        self.database()
             .is_some_and(|e| e.code().as_deref() == Some("23514") && e.constraint().is_none())
+    }
+
+    fn database(&self) -> Option<&dyn DatabaseError> {
+        match &self.source {
+            Cause::Sql(source) => source.as_database_error(),
+            Cause::Refused(_) => None,
+        }
     }
 
     /// What went wrong in one line, with its cause.
     #[must_use]
     pub fn sentence(&self) -> String {
-        if matches!(self.source, sqlx::Error::PoolTimedOut) {
+        if matches!(self.source, Cause::Sql(sqlx::Error::PoolTimedOut)) {
             return format!("{self}: Postgres refuses connections, is starting, or is too slow");
         }
         format!("{self}: {}", self.source)
@@ -73,16 +94,8 @@ impl Error {
 }
 
 fn classify(error: &sqlx::Error) -> Class {
-    if let Some(code) = error
-        .as_database_error()
-        .and_then(sqlx::error::DatabaseError::code)
-    {
+    if let Some(code) = error.as_database_error().and_then(DatabaseError::code) {
         return classify_code(&code);
-    }
-    if let sqlx::Error::Migrate(error) = error
-        && let MigrateError::Execute(inner) | MigrateError::ExecuteMigration(inner, _) = &**error
-    {
-        return classify(inner);
     }
     let away = matches!(
         error,

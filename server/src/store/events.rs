@@ -9,6 +9,7 @@ use uuid::Uuid;
 
 use super::batch::Row;
 use super::columns::{bigint, column, reason_code, reason_of, unsigned, verdict_code, verdict_of};
+use super::statement::{query, scalar};
 use super::{Error, Purpose, Store};
 
 /// What an event tells, beside its sentence.
@@ -107,7 +108,7 @@ impl Row for Happened {
 
     /// Event ids follow the order of `rows`.
     async fn write(conn: &mut PgConnection, rows: &[Self]) -> Result<u64, sqlx::Error> {
-        let done = sqlx::query(
+        let done = query(
             "INSERT INTO session_events (at, agent_id, session_id, server_id, kind, close_reason, \
                  verdict, revision, detail) \
              SELECT at, agent_id, session_id, server_id, kind, close_reason, verdict, revision, \
@@ -142,19 +143,19 @@ impl Store {
         const DOING: &str = "read the recent events";
         let mut tx = self.begin(Purpose::Ask, DOING).await?;
         let query = match scope {
-            Scope::All => sqlx::query(
+            Scope::All => query(
                 "SELECT e.event_id, e.at, e.agent_id, a.name, a.group_name, e.session_id, e.kind, \
                      e.close_reason, e.verdict, e.revision, e.detail \
                  FROM (SELECT * FROM session_events ORDER BY event_id DESC LIMIT $1) e \
                  LEFT JOIN agents a USING (agent_id) ORDER BY e.event_id DESC",
             ),
-            Scope::Agent(_) => sqlx::query(
+            Scope::Agent(_) => query(
                 "SELECT e.event_id, e.at, e.agent_id, a.name, a.group_name, e.session_id, e.kind, \
                      e.close_reason, e.verdict, e.revision, e.detail \
                  FROM session_events e LEFT JOIN agents a USING (agent_id) \
                  WHERE e.agent_id = $2 ORDER BY e.at DESC, e.event_id DESC LIMIT $1",
             ),
-            Scope::Group(_) => sqlx::query(
+            Scope::Group(_) => query(
                 "SELECT e.event_id, e.at, e.agent_id, a.name, a.group_name, e.session_id, e.kind, \
                      e.close_reason, e.verdict, e.revision, e.detail \
                  FROM session_events e JOIN agents a USING (agent_id) \
@@ -192,19 +193,19 @@ impl Store {
         const DOING: &str = "read the events after one";
         let mut tx = self.begin(Purpose::Ask, DOING).await?;
         let query = match scope {
-            Scope::All => sqlx::query(
+            Scope::All => query(
                 "SELECT e.event_id, e.at, e.agent_id, a.name, a.group_name, e.session_id, e.kind, \
                      e.close_reason, e.verdict, e.revision, e.detail \
                  FROM session_events e LEFT JOIN agents a USING (agent_id) \
                  WHERE e.event_id > $1 ORDER BY e.event_id LIMIT $2",
             ),
-            Scope::Agent(_) => sqlx::query(
+            Scope::Agent(_) => query(
                 "SELECT e.event_id, e.at, e.agent_id, a.name, a.group_name, e.session_id, e.kind, \
                      e.close_reason, e.verdict, e.revision, e.detail \
                  FROM session_events e LEFT JOIN agents a USING (agent_id) \
                  WHERE e.event_id > $1 AND e.agent_id = $3 ORDER BY e.event_id LIMIT $2",
             ),
-            Scope::Group(_) => sqlx::query(
+            Scope::Group(_) => query(
                 "SELECT e.event_id, e.at, e.agent_id, a.name, a.group_name, e.session_id, e.kind, \
                      e.close_reason, e.verdict, e.revision, e.detail \
                  FROM session_events e JOIN agents a USING (agent_id) \
@@ -234,7 +235,7 @@ impl Store {
     pub async fn newest_event(&self) -> Result<u64, Error> {
         const DOING: &str = "read the newest event";
         let mut tx = self.begin(Purpose::Ask, DOING).await?;
-        let newest: Option<i64> = sqlx::query_scalar("SELECT max(event_id) FROM session_events")
+        let newest: Option<i64> = scalar("SELECT max(event_id) FROM session_events")
             .fetch_one(&mut *tx)
             .await
             .map_err(Error::during(DOING))?;

@@ -7,6 +7,7 @@ use uuid::Uuid;
 
 use super::batch::Row;
 use super::columns::{array_literal, bigint, column};
+use super::statement::query;
 
 /// A span of wall-clock time, aligned to its own width.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -59,7 +60,7 @@ impl Row for BeatRollup {
 
     /// Expects one row per bucket, agent and session. A row that exists grows.
     async fn write(conn: &mut PgConnection, rows: &[Self]) -> Result<u64, sqlx::Error> {
-        let done = sqlx::query(
+        let done = query(
             "INSERT INTO beat_rollups AS b (bucket_start, bucket_seconds, agent_id, session_id, \
                  beats, late, rtt_count, rtt_sum_ns, rtt_min_ns, rtt_max_ns) \
              SELECT bucket_start, bucket_seconds, agent_id, session_id, beats, late, rtt_count, \
@@ -101,7 +102,7 @@ impl Row for GroupRollup {
 
     /// Expects one row per bucket and group. A row that exists grows; `sessions` is replaced.
     async fn write(conn: &mut PgConnection, rows: &[Self]) -> Result<u64, sqlx::Error> {
-        let done = sqlx::query(
+        let done = query(
             "INSERT INTO group_rollups AS g (bucket_start, bucket_seconds, server_id, group_name, \
                  sessions, beats, opened, closed) \
              SELECT bucket_start, bucket_seconds, server_id, group_name, sessions, beats, opened, \
@@ -136,7 +137,7 @@ impl Row for RttHistogram {
     /// Expects one row per bucket and group. A row that exists, from a run that ended inside the
     /// bucket, is merged bucket by bucket.
     async fn write(conn: &mut PgConnection, rows: &[Self]) -> Result<u64, sqlx::Error> {
-        let done = sqlx::query(
+        let done = query(
             "INSERT INTO rtt_histograms AS h (bucket_start, bucket_seconds, server_id, group_name, \
                  first_bucket, counts) \
              SELECT bucket_start, bucket_seconds, server_id, group_name, first_bucket, \

@@ -3,6 +3,7 @@
 use sqlx::AssertSqlSafe;
 use time::{Date, Duration, OffsetDateTime};
 
+use super::statement::scalar;
 use super::{Class, Error, Purpose, Store};
 
 /// Tables that are partitioned by UTC day.
@@ -38,7 +39,7 @@ impl Store {
     ) -> Result<Vec<(&'static str, Date)>, Error> {
         const DOING: &str = "list the partitions";
         let mut tx = self.begin(Purpose::Record, DOING).await?;
-        let present: Vec<String> = sqlx::query_scalar(
+        let present: Vec<String> = scalar(
             "SELECT c.relname::text FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid \
              WHERE i.inhparent = ANY ($1::text[]::regclass[])",
         )

@@ -2,6 +2,7 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::columns::bigint;
+use super::statement::query;
 
 /// A row that Postgres refused, and where it came from.
 pub(super) struct Rejected<'a> {
@@ -17,7 +18,7 @@ pub(super) async fn insert(
     conn: &mut PgConnection,
     rejected: &Rejected<'_>,
 ) -> Result<(), sqlx::Error> {
-    sqlx::query(
+    query(
         "INSERT INTO rejected (run_id, batch, table_name, row_json, sqlstate, why) \
          VALUES ($1, $2, $3, $4, $5, $6)",
     )

@@ -4,6 +4,7 @@ use sqlx::PgConnection;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
+use super::statement::query;
 use super::{Error, Purpose, Store, partitions};
 
 /// One run of a server.
@@ -62,7 +63,7 @@ impl Store {
     pub async fn deregister(&self, run: &Run, at: OffsetDateTime) -> Result<(), Error> {
         const DOING: &str = "note that this server stopped";
         let mut tx = self.begin(Purpose::Ask, DOING).await?;
-        sqlx::query("UPDATE servers SET stopped_at = $3 WHERE server_id = $1 AND run_id = $2")
+        query("UPDATE servers SET stopped_at = $3 WHERE server_id = $1 AND run_id = $2")
             .bind(run.server_id)
             .bind(run.run_id)
             .bind(at)
@@ -79,7 +80,7 @@ impl Store {
     pub async fn skip_batches(&self, run: &Run, applied: u64) -> Result<(), Error> {
         const DOING: &str = "skip batches that are gone";
         let mut tx = self.begin(Purpose::Record, DOING).await?;
-        sqlx::query("UPDATE spools SET applied = $2, updated_at = now() WHERE run_id = $1")
+        query("UPDATE spools SET applied = $2, updated_at = now() WHERE run_id = $1")
             .bind(run.run_id)
             .bind(super::columns::bigint(applied))
             .execute(&mut *tx)
@@ -95,7 +96,7 @@ pub(super) async fn raise_lease(
     run: &Run,
     at: OffsetDateTime,
 ) -> Result<(), sqlx::Error> {
-    sqlx::query(
+    query(
         "UPDATE servers SET lease = lease + 1, lease_at = $3 \
          WHERE server_id = $1 AND run_id = $2",
     )
@@ -112,7 +113,7 @@ async fn own_server(
     run: &Run,
     at: OffsetDateTime,
 ) -> Result<(), sqlx::Error> {
-    sqlx::query(
+    query(
         "INSERT INTO servers AS s (server_id, run_id, name, version, started_at, lease_at) \
          VALUES ($1, $2, $3, $4, $5, $6) \
          ON CONFLICT (server_id) DO UPDATE SET run_id = EXCLUDED.run_id, name = EXCLUDED.name, \
@@ -132,7 +133,7 @@ async fn own_server(
 
 /// Spools of runs that ended a week ago are of no use to anybody.
 async fn own_spool(conn: &mut PgConnection, run: &Run) -> Result<(), sqlx::Error> {
-    sqlx::query(
+    query(
         "INSERT INTO spools (run_id, server_id, applied, updated_at) VALUES ($1, $2, 0, now()) \
          ON CONFLICT (run_id) DO NOTHING",
     )
@@ -140,7 +141,7 @@ async fn own_spool(conn: &mut PgConnection, run: &Run) -> Result<(), sqlx::Error
     .bind(run.server_id)
     .execute(&mut *conn)
     .await?;
-    sqlx::query(
+    query(
         "DELETE FROM spools WHERE server_id = $1 AND run_id <> $2 \
              AND updated_at < now() - interval '7 days'",
     )
@@ -156,7 +157,7 @@ async fn close_lost(
     run: &Run,
     at: OffsetDateTime,
 ) -> Result<u64, sqlx::Error> {
-    let done = sqlx::query(
+    let done = query(
         "WITH lost AS ( \
              UPDATE sessions s SET close_reason = 12, \
                  close_detail = 'the server process that held it ended without closing it', \
@@ -186,7 +187,7 @@ async fn doubt_lost(
     run: &Run,
     at: OffsetDateTime,
 ) -> Result<u64, sqlx::Error> {
-    let done = sqlx::query(
+    let done = query(
         "WITH doubted AS ( \
              UPDATE agent_state a SET verdict = 5, verdict_since = $3, session_id = NULL, \
                  updated_at = $3 \

@@ -9,6 +9,7 @@ use uuid::Uuid;
 
 use super::batch::Row;
 use super::columns::{bigint, column, reason_code, reason_of, unsigned};
+use super::statement::query;
 use super::{Error, Purpose, Store};
 
 /// A session that opened.
@@ -55,7 +56,7 @@ impl Row for Opened {
     const TABLE: &'static str = "sessions";
 
     async fn write(conn: &mut PgConnection, rows: &[Self]) -> Result<u64, sqlx::Error> {
-        let done = sqlx::query(
+        let done = query(
             "INSERT INTO sessions (session_id, agent_id, server_id, run_id, instance_id, \
                  incarnation, connection, address, opened_at) \
              SELECT session_id, agent_id, server_id, run_id, instance_id, incarnation, \
@@ -86,7 +87,7 @@ impl Row for Closed {
 
     /// The first end stands: a session that is closed already is left as it is.
     async fn write(conn: &mut PgConnection, rows: &[Self]) -> Result<u64, sqlx::Error> {
-        let done = sqlx::query(
+        let done = query(
             "UPDATE sessions s SET closed_at = r.at, close_reason = r.reason, \
                  close_detail = r.detail, beats = r.beats \
              FROM UNNEST($1::uuid[], $2::timestamptz[], $3::smallint[], $4::text[], $5::bigint[]) \
@@ -112,7 +113,7 @@ impl Store {
     pub async fn recent_sessions(&self, agent: Uuid, limit: u32) -> Result<Vec<Session>, Error> {
         const DOING: &str = "read the sessions of an agent";
         let mut tx = self.begin(Purpose::Ask, DOING).await?;
-        let rows = sqlx::query(
+        let rows = query(
             "SELECT session_id, agent_id, incarnation, connection, address, opened_at, closed_at, \
                  close_reason, close_detail, beats \
              FROM sessions WHERE agent_id = $1 ORDER BY opened_at DESC, session_id LIMIT $2",

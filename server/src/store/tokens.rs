@@ -5,6 +5,7 @@ use sqlx::postgres::PgRow;
 use time::OffsetDateTime;
 
 use super::columns::unsigned;
+use super::statement::query;
 use super::{Error, Purpose, Store};
 
 /// A token that is to be made. The secret itself never comes here.
@@ -41,7 +42,7 @@ impl Store {
     pub async fn tokens(&self) -> Result<Vec<Token>, Error> {
         const DOING: &str = "read the operators' tokens";
         let mut tx = self.begin(Purpose::Ask, DOING).await?;
-        let rows = sqlx::query(
+        let rows = query(
             "SELECT token_id, name, hash, role, created_at, created_by, expires_at, revoked_at \
              FROM api_tokens ORDER BY token_id",
         )
@@ -61,7 +62,7 @@ impl Store {
     pub async fn create_token(&self, draft: &Draft) -> Result<bool, Error> {
         const DOING: &str = "write an operator's token";
         let mut tx = self.begin(Purpose::Ask, DOING).await?;
-        let done = sqlx::query(
+        let done = query(
             "INSERT INTO api_tokens (name, hash, role, created_at, created_by, expires_at) \
              VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (name) DO NOTHING",
         )
@@ -85,14 +86,13 @@ impl Store {
     pub async fn revoke_token(&self, name: &str, at: OffsetDateTime) -> Result<bool, Error> {
         const DOING: &str = "revoke an operator's token";
         let mut tx = self.begin(Purpose::Ask, DOING).await?;
-        let done = sqlx::query(
-            "UPDATE api_tokens SET revoked_at = $2 WHERE name = $1 AND revoked_at IS NULL",
-        )
-        .bind(name)
-        .bind(at)
-        .execute(&mut *tx)
-        .await
-        .map_err(Error::during(DOING))?;
+        let done =
+            query("UPDATE api_tokens SET revoked_at = $2 WHERE name = $1 AND revoked_at IS NULL")
+                .bind(name)
+                .bind(at)
+                .execute(&mut *tx)
+                .await
+                .map_err(Error::during(DOING))?;
         tx.commit().await.map_err(Error::during(DOING))?;
         Ok(done.rows_affected() == 1)
     }

@@ -8,6 +8,7 @@ use uuid::Uuid;
 
 use super::batch::Row;
 use super::columns::{bigint, column, unsigned};
+use super::statement::{query, scalar};
 use super::{Error, Purpose, Store, audit};
 
 /// A policy set that is to become the newest.
@@ -62,7 +63,7 @@ impl Row for Answer {
 
     /// Expects one row per revision and agent, sorted by them. A later answer replaces an earlier.
     async fn write(conn: &mut PgConnection, rows: &[Self]) -> Result<u64, sqlx::Error> {
-        let done = sqlx::query(
+        let done = query(
             "INSERT INTO tuning_acks (revision, agent_id, session_id, outcome, reason, at, took_ns) \
              SELECT revision, agent_id, session_id, outcome, reason, at, took_ns \
              FROM UNNEST($1::bigint[], $2::uuid[], $3::uuid[], $4::text[], $5::text[], \
@@ -96,7 +97,7 @@ impl Store {
     pub async fn newest_revision(&self) -> Result<Option<Revision>, Error> {
         const DOING: &str = "read the newest tuning revision";
         let mut tx = self.begin(Purpose::Ask, DOING).await?;
-        let row = sqlx::query(
+        let row = query(
             "SELECT revision, parent, author, reason, created_at, policies, changes \
              FROM tuning_revisions WHERE revision = (SELECT h.revision FROM tuning_head h)",
         )
@@ -116,7 +117,7 @@ impl Store {
     pub async fn newest_revision_number(&self) -> Result<u64, Error> {
         const DOING: &str = "read the number of the newest tuning revision";
         let mut tx = self.begin(Purpose::Ask, DOING).await?;
-        let head: i64 = sqlx::query_scalar("SELECT revision FROM tuning_head")
+        let head: i64 = scalar("SELECT revision FROM tuning_head")
             .fetch_one(&mut *tx)
             .await
             .map_err(Error::during(DOING))?;
@@ -130,7 +131,7 @@ impl Store {
     pub async fn revision(&self, number: u64) -> Result<Option<Revision>, Error> {
         const DOING: &str = "read a tuning revision";
         let mut tx = self.begin(Purpose::Ask, DOING).await?;
-        let row = sqlx::query(
+        let row = query(
             "SELECT revision, parent, author, reason, created_at, policies, changes \
              FROM tuning_revisions WHERE revision = $1",
         )
@@ -151,7 +152,7 @@ impl Store {
     pub async fn revisions(&self, before: Option<u64>, limit: u32) -> Result<Vec<Revision>, Error> {
         const DOING: &str = "list the tuning revisions";
         let mut tx = self.begin(Purpose::Ask, DOING).await?;
-        let rows = sqlx::query(
+        let rows = query(
             "SELECT revision, parent, author, reason, created_at, policies, changes \
              FROM tuning_revisions WHERE revision < $1 ORDER BY revision DESC LIMIT $2",
         )
@@ -183,7 +184,7 @@ impl Store {
     ) -> Result<Appended, Error> {
         const DOING: &str = "write a tuning revision";
         let mut tx = self.begin(Purpose::Ask, DOING).await?;
-        let head: i64 = sqlx::query_scalar("SELECT revision FROM tuning_head FOR UPDATE")
+        let head: i64 = scalar("SELECT revision FROM tuning_head FOR UPDATE")
             .fetch_one(&mut *tx)
             .await
             .map_err(Error::during(DOING))?;
@@ -207,7 +208,7 @@ impl Store {
 }
 
 async fn insert(conn: &mut PgConnection, number: i64, draft: &Draft) -> Result<(), sqlx::Error> {
-    sqlx::query(
+    query(
         "INSERT INTO tuning_revisions \
              (revision, parent, author, reason, created_at, policies, changes) \
          VALUES ($1, $2, $3, $4, $5, $6, $7)",
@@ -221,7 +222,7 @@ async fn insert(conn: &mut PgConnection, number: i64, draft: &Draft) -> Result<(
     .bind(&draft.changes)
     .execute(&mut *conn)
     .await?;
-    sqlx::query("UPDATE tuning_head SET revision = $1")
+    query("UPDATE tuning_head SET revision = $1")
         .bind(number)
         .execute(conn)
         .await?;

@@ -143,13 +143,12 @@ fn copy(from: &Path, to: &Path) {
     assert!(copied.success());
 }
 
-/// Differs when the migrations do.
+/// Differs when the migrations do, or how they are applied.
 fn migrations() -> u64 {
-    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../migrations");
-    let mut files: Vec<PathBuf> = fs::read_dir(dir)
-        .unwrap()
-        .map(|f| f.unwrap().path())
-        .collect();
+    let server = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let dir = fs::read_dir(server.join("../migrations")).unwrap();
+    let mut files: Vec<PathBuf> = dir.map(|file| file.unwrap().path()).collect();
+    files.push(server.join("src/store/schema.rs"));
     files.sort();
     let mut hasher = DefaultHasher::new();
     for file in files {

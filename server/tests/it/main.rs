@@ -10,6 +10,7 @@ mod house;
 mod lane;
 mod office;
 mod operators;
+mod pooler;
 mod postgres;
 mod proxy;
 mod record;

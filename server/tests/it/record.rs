@@ -7,6 +7,7 @@ use fleetbeat_liveness::retune::Revised;
 use fleetbeat_liveness::verdict::Verdict;
 use fleetbeat_proto::v1::{CloseReason, tuning_ack};
 use fleetbeat_server::record::{Parts, Recorder, Remembered, Room, State};
+use fleetbeat_server::store::events::Scope;
 use fleetbeat_server::store::runs::Run;
 use fleetbeat_server::store::{self, Store};
 use nix::sys::signal::{Signal, kill};
@@ -18,6 +19,7 @@ use uuid::Uuid;
 use crate::actor::{Actor, fence, hello, tuning};
 use crate::database::{Database, eventually};
 use crate::house::House;
+use crate::pooler::Pooler;
 use crate::proxy::Proxy;
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -98,6 +100,11 @@ async fn counts(database: &Database) -> (i64, i64, i64, i64, i64) {
     )
 }
 
+/// Waits until a query counts so many.
+async fn counted(database: &Database, query: &'static str, count: i64) {
+    eventually(query, async || database.value::<i64>(query).await == count).await;
+}
+
 /// Every session's events in the order of their ids.
 async fn in_order(database: &Database) {
     let kinds: Vec<String> = database
@@ -120,8 +127,8 @@ async fn a_life_is_told_whole_and_once() {
     for seq in 1..=5 {
         actor.ping(seq, seq).await;
     }
-    site.house.policy(3, (4_000, 3, 1_000));
-    site.written().await;
+    let applied = "SELECT count(*) FROM agent_state WHERE applied_revision = 1";
+    counted(&database, applied, 1).await;
     let live: String = database
         .value("SELECT concat_ws(' ', verdict, session_id IS NOT NULL, applied_revision, applied_interval_ns) FROM agent_state")
         .await;
@@ -189,7 +196,8 @@ async fn while_postgres_is_away_records_wait_and_are_written_in_order_when_it_is
     let proxy = Proxy::before(database.url());
     let site = Site::open(&proxy.url(), 1, Room::default());
     site.life(1, 1, 3).await;
-    site.written().await;
+    let ended = "SELECT count(*) FROM sessions WHERE closed_at IS NOT NULL";
+    counted(&database, ended, 1).await;
     proxy.set_down(true);
     for connection in 2..=5 {
         site.life(1, connection, 3).await;
@@ -400,13 +408,52 @@ async fn a_name_that_postgres_refuses_is_set_aside_and_everything_else_is_record
     for n in 1..=3 {
         site.life(n, 1, 2).await;
     }
-    site.written().await;
-    assert_eq!(site.recorder.status().rejected_rows, 1);
+    eventually("a row is set aside", async || {
+        site.recorder.status().rejected_rows == 1
+    })
+    .await;
     site.close().await;
     assert_eq!(counts(&database).await, (3, 3, 3, 6, 6));
     let row: String = database
         .value("SELECT table_name || ' ' || sqlstate FROM rejected")
         .await;
     assert_eq!(row, "agents 23514");
+    database.stop().await;
+}
+
+#[tokio::test]
+async fn everything_works_through_a_pooler_in_transaction_mode() {
+    let database = Database::fresh().await;
+    let Some(pooler) = Pooler::before(database.url()).await else {
+        return database.stop().await;
+    };
+    let (site, neighbour) = (
+        Site::open(&pooler.url(), 1, Room::default()),
+        Site::open(&pooler.url(), 2, Room::default()),
+    );
+    for connection in 1..=5 {
+        let lives = (
+            site.life(1, connection, 3),
+            neighbour.life(2, connection, 3),
+        );
+        tokio::join!(lives.0, lives.1);
+        site.written().await;
+    }
+    let store = Store::open(&store::Options::new(pooler.url())).unwrap();
+    let mut readers = tokio::task::JoinSet::new();
+    for _ in 0..16 {
+        let store = store.clone();
+        readers.spawn(async move {
+            for _ in 0..10 {
+                store.load_known().await.unwrap();
+                store.recent_events(&Scope::All, 5).await.unwrap();
+            }
+        });
+    }
+    readers.join_all().await;
+    neighbour.close().await;
+    site.close().await;
+    assert_eq!(counts(&database).await, (10, 10, 10, 30, 30));
+    in_order(&database).await;
     database.stop().await;
 }
