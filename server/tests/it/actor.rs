@@ -11,7 +11,7 @@ use fleetbeat_proto::v1::{
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Streaming;
-use tonic::transport::{Channel, Endpoint};
+use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint};
 
 use crate::house::House;
 
@@ -24,6 +24,26 @@ impl Connection {
     pub(crate) async fn dial(house: &House) -> Self {
         let endpoint = Endpoint::from_shared(format!("http://{}", house.address)).unwrap();
         Self(endpoint.connect().await.unwrap())
+    }
+
+    /// On which one stream takes some 40 answers that are not read.
+    pub(crate) async fn dial_narrow(house: &House) -> Self {
+        let endpoint = Endpoint::from_shared(format!("http://{}", house.address)).unwrap();
+        let narrow = endpoint.initial_stream_window_size(1_024);
+        Self(narrow.connect().await.unwrap())
+    }
+
+    /// Over TLS, trusting `authority` (PEM) for the name localhost.
+    pub(crate) async fn dial_tls(
+        house: &House,
+        authority: &str,
+    ) -> Result<Self, tonic::transport::Error> {
+        let trust = Certificate::from_pem(authority);
+        let tls = ClientTlsConfig::new()
+            .ca_certificate(trust)
+            .domain_name("localhost");
+        let endpoint = Endpoint::from_shared(format!("https://{}", house.address)).unwrap();
+        endpoint.tls_config(tls).unwrap().connect().await.map(Self)
     }
 }
 

@@ -10,8 +10,9 @@ use fleetbeat_liveness::verdict::Verdict;
 use fleetbeat_proto::v1::CloseReason;
 use fleetbeat_server::clock::Clock;
 use fleetbeat_server::judge::{Judge, Pulse};
-use fleetbeat_server::lane::{Lane, bind};
+use fleetbeat_server::lane::{Gate, Lane, bind};
 use fleetbeat_server::registry::{Agent, AgentView, Registry, Session, Transition};
+use rustls::ServerConfig;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use uuid::Uuid;
 
@@ -30,23 +31,32 @@ pub(crate) struct House {
 
 impl House {
     pub(crate) fn open(lanes: usize) -> Self {
+        Self::build(lanes, None)
+    }
+
+    /// As [`Self::open`], behind a gate that speaks TLS.
+    pub(crate) fn open_gated(lanes: usize, tls: Arc<ServerConfig>) -> Self {
+        Self::build(lanes, Some(tls))
+    }
+
+    fn build(lanes: usize, tls: Option<Arc<ServerConfig>>) -> Self {
         let registry = Arc::new(Registry::new(Clock::start(), lanes, 60));
         let hard = CancellationToken::new();
         let listener = bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let address = listener.local_addr().unwrap();
         let mut listeners = vec![listener];
-        listeners.extend((1..lanes).map(|_| bind(address).unwrap()));
-        for (index, listener) in listeners.into_iter().enumerate() {
+        if tls.is_none() {
+            listeners.extend((1..lanes).map(|_| bind(address).unwrap()));
+        }
+        let start = |index| {
+            let own = if tls.is_none() { listeners.pop() } else { None };
             let soft = hard.child_token();
-            Lane::start(
-                index,
-                &registry,
-                "house",
-                Some(listener),
-                soft,
-                hard.clone(),
-            )
-            .unwrap();
+            Lane::start(index, &registry, "house", own, soft, hard.clone()).unwrap()
+        };
+        let running: Vec<Lane> = (0..lanes).map(start).collect();
+        if let Some(tls) = tls {
+            let gated = listeners.pop().unwrap();
+            Gate::start(gated, tls, &running, hard.child_token()).unwrap();
         }
         let died = |lane| panic!("lane {lane} died");
         let judge = Judge::start(Arc::clone(&registry), died).unwrap();

@@ -301,6 +301,26 @@ async fn a_burst_on_every_stream_of_one_connection_loses_no_session() {
     house.sessions_left(u64::from(STREAMS)).await;
 }
 
+/// HARD-CASES B1: who does not read is read all the same, and ends for what it is.
+#[tokio::test]
+async fn an_agent_that_does_not_read_is_a_slow_consumer_and_no_silent_one() {
+    let house = House::open(1);
+    house.policy(1, SHORT);
+    let connection = Connection::dial_narrow(&house).await;
+    let mut deaf = Actor::on(&connection, hello(1)).await;
+    deaf.ack_welcome().await;
+    let session = house.session(1);
+    let mut seq = 0;
+    while session.ending().is_none() {
+        seq += 1;
+        deaf.ping(seq, 0).await;
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(house.closings(1).await, [CloseReason::SlowConsumer]);
+    let beats = session.totals().beats;
+    assert!(beats > 60, "read {beats} of {seq} beats");
+}
+
 #[tokio::test]
 async fn journals_tell_a_session_from_its_opening_to_its_close() {
     let house = House::open(1);

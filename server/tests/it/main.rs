@@ -6,6 +6,7 @@ mod actor;
 mod command_line;
 mod database;
 mod events;
+mod gate;
 mod house;
 mod lane;
 mod office;
