@@ -52,7 +52,7 @@ struct Agent {
     complaint: Option<String>,
 }
 
-/// The last session that had a Welcome, until the next one has.
+/// The last session that had a Welcome and is over.
 struct LastSession {
     ending: Ending,
     at: Moment,

@@ -172,7 +172,6 @@ impl Agent {
         self.notify.ready();
         self.dialer.learn(true);
         self.complaint = None;
-        self.last = None;
     }
 
     /// A tuning that cannot be written is in force all the same: the server hears at the next start that

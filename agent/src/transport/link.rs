@@ -1,5 +1,5 @@
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ pub(crate) struct Link {
     pub outbox: Outbox,
     pub socket: socket::Handle,
     inbound: Option<Inbound>,
-    tasks: Tasks,
+    _tasks: Tasks,
 }
 
 impl Link {
@@ -44,14 +44,14 @@ impl Link {
         origin: Uri,
     ) -> Result<Self, Error> {
         let tasks = Tasks::default();
-        let (requests, connection) = Builder::new(tasks.clone())
+        let (requests, connection) = Builder::new(Executor(Arc::downgrade(&tasks)))
             .initial_connection_window_size(CONNECTION_WINDOW)
             .initial_stream_window_size(STREAM_WINDOW)
             .handshake(TokioIo::new(wire))
             .await
             .map_err(Error::Http2)?;
         // How the connection ended shows on the stream.
-        tasks.spawn(async move { drop(connection.await) });
+        spawn(&tasks, async move { drop(connection.await) });
         let outbox = Outbox::default();
         let mut client = SessionServiceClient::with_origin(Requests(requests), origin)
             .max_decoding_message_size(MAX_MESSAGE);
@@ -61,7 +61,7 @@ impl Link {
             outbox,
             socket,
             inbound: Some(Box::pin(opening.try_flatten_stream())),
-            tasks,
+            _tasks: tasks,
         })
     }
 
@@ -86,35 +86,25 @@ impl Link {
     }
 }
 
-impl Drop for Link {
-    fn drop(&mut self) {
-        self.tasks.abort();
-    }
+/// Everything that HTTP/2 runs for one connection; it ends with its owner.
+type Tasks = Arc<Mutex<JoinSet<()>>>;
+
+fn spawn(tasks: &Tasks, task: impl Future<Output = ()> + Send + 'static) {
+    tasks
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .spawn(task);
 }
 
-/// Owner of everything that HTTP/2 runs for one connection.
-#[derive(Clone, Default)]
-struct Tasks(Arc<Mutex<JoinSet<()>>>);
+/// Lets HTTP/2 add to the tasks of its connection without keeping any of them alive.
+#[derive(Clone)]
+struct Executor(Weak<Mutex<JoinSet<()>>>);
 
-impl Tasks {
-    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .spawn(task);
-    }
-
-    fn abort(&self) {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .abort_all();
-    }
-}
-
-impl<F: Future<Output = ()> + Send + 'static> hyper::rt::Executor<F> for Tasks {
+impl<F: Future<Output = ()> + Send + 'static> hyper::rt::Executor<F> for Executor {
     fn execute(&self, task: F) {
-        self.spawn(task);
+        if let Some(tasks) = self.0.upgrade() {
+            spawn(&tasks, task);
+        }
     }
 }
 
@@ -167,8 +157,13 @@ mod tests {
         assert_eq!(first.unwrap(), b'P');
         let opened = timeout(Duration::from_millis(50), link.receive()).await;
         assert!(opened.is_err(), "nobody answers: {opened:?}");
+        // It reads on as long as it can answer: a frame in the pipe stays there.
+        let empty_settings = [0, 0, 0, 4, 0, 0, 0, 0, 0];
+        let closed = async { while peer.write_all(&empty_settings).await.is_ok() {} };
+        let mut closed = std::pin::pin!(closed);
+        let open = timeout(Duration::from_millis(50), &mut closed).await;
+        assert!(open.is_err(), "the link is still held");
         drop(link);
-        let closed = async { while peer.write_u8(0).await.is_ok() {} };
         timeout(Duration::from_secs(5), closed).await.unwrap();
     }
 }

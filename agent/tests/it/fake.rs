@@ -102,6 +102,12 @@ impl Peer {
             .map(|message| message.message.unwrap())
     }
 
+    /// Whether the agent closed its side behind its last message, as opposed to breaking it off.
+    pub(crate) async fn half_closed(&mut self) -> bool {
+        let end = soon("the agent ends its side", self.inbound.message()).await;
+        matches!(end, Ok(None))
+    }
+
     /// The next message that is no PING; PINGs before it are answered.
     pub(crate) async fn receive_but_pings(&mut self) -> Option<Upward> {
         loop {

@@ -120,6 +120,13 @@ impl Process {
         nix::sys::signal::kill(pid, signal).unwrap();
     }
 
+    pub(crate) async fn has_threads(&self, count: usize) {
+        let tasks = format!("/proc/{}/task", self.0.id());
+        while std::fs::read_dir(&tasks).unwrap().count() < count {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
     pub(crate) async fn exit(&mut self, limit: Duration) -> ExitStatus {
         let ended = async {
             loop {

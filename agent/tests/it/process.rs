@@ -40,6 +40,21 @@ async fn a_server_that_ignores_goodbye_holds_the_exit_up_by_at_most_2_s() {
     assert_eq!(agent.exit(Duration::from_secs(2)).await.code(), Some(0));
 }
 
+/// Neither a look-up nor a file system that hangs can be cancelled.
+#[tokio::test]
+async fn a_file_that_never_opens_does_not_hold_the_exit_up() {
+    let host = Host::new();
+    let pipe = host.file("ca.pem");
+    nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRUSR).unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("https://{}", listener.local_addr().unwrap());
+    let mut agent = host.spawn(&["--server", &url, "--ca", pipe.to_str().unwrap()]);
+    let _connection = soon("the agent connects", listener.accept()).await.unwrap();
+    soon("a thread waits for the file", agent.has_threads(2)).await;
+    agent.signal(Signal::SIGTERM);
+    assert_eq!(agent.exit(Duration::from_secs(2)).await.code(), Some(0));
+}
+
 /// Field report E12.
 #[tokio::test]
 async fn a_process_that_is_killed_comes_back_with_the_tuning_that_welcome_brought() {
