@@ -113,7 +113,10 @@ impl<R: Rng> Session<R> {
     pub(crate) fn poll_timeout(&self) -> Moment {
         match self.phase {
             Phase::Greeting { by } => by,
-            Phase::Live { .. } => self.ping_due().min(self.judge.due(self.dead_after())),
+            Phase::Live { .. } => self
+                .ping_due()
+                .min(self.proof_due())
+                .min(self.judge.due(self.dead_after())),
             Phase::Over => Moment::FAR,
         }
     }
@@ -177,6 +180,8 @@ impl<R: Rng> Session<R> {
                     self.give_up(now, Cause::ServerSilent, &detail);
                 } else if now >= self.ping_due() {
                     self.ping(now, waiting);
+                } else if now >= self.proof_due() {
+                    self.prove(now, waiting);
                 }
             }
             Phase::Greeting { .. } | Phase::Over => {}
@@ -235,6 +240,13 @@ impl<R: Rng> Session<R> {
         self.beats.due().max(held)
     }
 
+    /// When the silence that a push found is as long as was promised, although no ack went yet.
+    fn proof_due(&self) -> Moment {
+        self.unkept
+            .as_ref()
+            .map_or(Moment::FAR, |unkept| unkept.prove_by)
+    }
+
     fn welcomed(&mut self, now: Moment, welcome: v1::Welcome) {
         if let Err(why) = check_welcome(&welcome) {
             self.give_up(now, Cause::Broken, &why);
@@ -266,13 +278,26 @@ impl<R: Rng> Session<R> {
     }
 
     fn ping(&mut self, now: Moment, waiting: usize) {
-        let ping = self.pulse.ping(now, waiting);
         self.beats.ping_sent(now, &mut self.rng);
-        self.outputs.push_back(Output::Send(Upward::Ping(ping)));
+        self.prove(now, waiting);
+    }
+
+    /// A PING that leaves the schedule alone: a fleet that was retuned together would come in step.
+    fn prove(&mut self, now: Moment, waiting: usize) {
+        let ping = self.pulse.ping(now, waiting);
+        self.put(Upward::Ping(ping));
     }
 
     fn send(&mut self, now: Moment, message: Upward) {
         self.beats.message_sent(now, &mut self.rng);
+        self.put(message);
+    }
+
+    /// Every message proves life.
+    fn put(&mut self, message: Upward) {
+        if let Some(unkept) = &mut self.unkept {
+            unkept.prove_by = Moment::FAR;
+        }
         self.outputs.push_back(Output::Send(message));
     }
 

@@ -98,7 +98,9 @@ impl Beats {
         }
     }
 
-    /// `interval` is in force from `now` on, and the ack goes out now.
+    /// `interval` is in force from `now` on. The next PING may lie later than the one that was due: the ack
+    /// proves life meanwhile, and where it does not go out by that time the caller sends another message
+    /// instead, without reporting it as [`Beats::ping_sent`].
     pub fn retuned(&mut self, interval: Duration, now: Moment, rng: &mut impl Rng) {
         self.interval = interval;
         match self.phase {

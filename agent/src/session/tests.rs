@@ -329,6 +329,7 @@ fn a_retune_is_in_force_at_once_and_acknowledged_when_it_is_kept() {
 #[test]
 fn a_slow_disk_delays_the_ack_and_no_beat() {
     let mut scene = Scene::live();
+    assert!(scene.next().0 < at(1_000));
     scene.receive(1_000, Downward::Tuning(push_of(revised(4, 400, 3, 300))));
     scene.receive(1_000, Downward::Tuning(push_of(revised(5, 300, 3, 300))));
     let mut beats = 0;
@@ -340,6 +341,35 @@ fn a_slow_disk_delays_the_ack_and_no_beat() {
     assert!(beats >= 3, "{beats}");
     let outputs = scene.kept(2_100, revised(5, 300, 3, 300));
     assert_eq!(acks(&outputs).len(), 1);
+}
+
+/// The ack of these pushes waits for the disk for ever, and each comes before the last one's PING.
+#[test]
+fn pushes_late_in_the_interval_stretch_no_silence_beyond_it() {
+    for (seed, step) in (0..100).flat_map(|seed| [(seed, 7), (seed, 90), (seed, 5_000)]) {
+        let mut scene = Scene::live();
+        scene.0.rng = StdRng::seed_from_u64(seed);
+        let mut last = scene.next().0;
+        let mut push_at = last + T.mul_f64(0.95);
+        for revision in 4..34 {
+            let pushed = revised(revision, 2_000, 20, 1_000);
+            while scene.0.poll_timeout() <= push_at {
+                let (due, outputs) = scene.next();
+                assert_eq!(pings(&outputs), 1, "{outputs:?}");
+                assert!(
+                    due.since(last) <= T,
+                    "{seed}, {step}: {:?}",
+                    due.since(last)
+                );
+                last = due;
+            }
+            scene
+                .0
+                .handle_message(push_at, down(Downward::Tuning(push_of(pushed))));
+            assert_eq!(sent(&scene.outputs()).len(), 0);
+            push_at = push_at + Duration::from_millis(step);
+        }
+    }
 }
 
 /// Field report E02.

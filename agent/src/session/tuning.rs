@@ -23,6 +23,8 @@ pub(super) struct Unkept {
     traceparent: String,
     /// No PING before this, so that the ack goes first.
     pub ping_from: Moment,
+    /// A message has to go by then, whatever the disk does; [`Moment::FAR`] once one went.
+    pub prove_by: Moment,
 }
 
 /// What became of a push.
@@ -101,14 +103,22 @@ impl<R: Rng> Session<R> {
             };
         }
         self.in_force = revised;
+        let prove_by = self.owed().max(now);
         self.beats
             .retuned(revised.tuning.interval(), now, &mut self.rng);
         self.unkept = Some(Unkept {
             revised,
             traceparent,
             ping_from: now + ACK_BEFORE_PING,
+            prove_by,
         });
         Verdict::Adopted(revised)
+    }
+
+    /// When the next message goes by what was promised until here. Pushes in quick succession do not move
+    /// it: each re-draws the PING, none sends anything before its ack.
+    fn owed(&self) -> Moment {
+        self.ping_due().min(self.proof_due())
     }
 
     fn check_order(&self, revised: Revised) -> Result<Revised, String> {
