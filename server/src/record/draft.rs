@@ -70,8 +70,9 @@ impl<'r> Draft<'r> {
                 .identities
                 .push(identity(view, fence, instance_id, seen_at));
         }
+        let untold = ends_untold(&entries);
         for entry in entries {
-            self.entry(view, live, entry);
+            self.entry(view, live, untold, entry);
         }
         self.state(view, desired_revision, at);
     }
@@ -104,7 +105,13 @@ impl<'r> Draft<'r> {
         sorted(self.batch)
     }
 
-    fn entry(&mut self, view: &AgentView, live: Option<&Arc<Session>>, Entry { at, what }: Entry) {
+    fn entry(
+        &mut self,
+        view: &AgentView,
+        live: Option<&Arc<Session>>,
+        untold: Option<Uuid>,
+        Entry { at, what }: Entry,
+    ) {
         match what {
             Transition::SessionOpened {
                 session,
@@ -113,10 +120,12 @@ impl<'r> Draft<'r> {
                 address,
             } => {
                 let shown = live.filter(|live| live.id == session).cloned();
-                self.beats.opened(session, shown);
                 let detail = format!("session {fence} from {address}");
-                let instance_id = Some(Uuid::from_bytes(instance.0));
-                self.open(view.id, session, instance_id, fence, address, at);
+                if shown.is_some() || untold != Some(session) {
+                    self.beats.opened(session, shown);
+                    let instance_id = Some(Uuid::from_bytes(instance.0));
+                    self.open(view.id, session, instance_id, fence, address, at);
+                }
                 self.event(view.id, Some(session), at, Kind::SessionOpened, detail);
             }
             Transition::SessionClosed {
@@ -265,6 +274,24 @@ impl<'r> Draft<'r> {
             detail,
         });
     }
+}
+
+/// The session whose end may be among the transitions that found no room. It gets a row with its
+/// end, should that come yet: a row that nobody ends would count as live for ever.
+fn ends_untold(entries: &[Entry]) -> Option<Uuid> {
+    let mut open = None;
+    for entry in entries {
+        match &entry.what {
+            Transition::SessionOpened { session, .. } => open = Some(*session),
+            Transition::SessionClosed { session, .. } if open == Some(session.id) => open = None,
+            Transition::Coalesced { .. } => return open,
+            Transition::SessionClosed { .. }
+            | Transition::Verdict { .. }
+            | Transition::TuningAnswered { .. }
+            | Transition::Refused { .. } => {}
+        }
+    }
+    None
 }
 
 fn identity(

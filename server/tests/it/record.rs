@@ -279,6 +279,38 @@ async fn a_full_memory_costs_resolution_and_no_beat() {
 }
 
 #[tokio::test]
+async fn an_agent_that_flaps_beyond_its_journal_leaves_no_session_open() {
+    let (database, _store) = Database::with_schema().await;
+    let proxy = Proxy::before(database.url());
+    let room = Room {
+        batches: 1,
+        rows: 1,
+    };
+    let site = Site::open(&proxy.url(), 1, room);
+    site.written().await;
+    proxy.set_down(true);
+    site.life(2, 1, 1).await;
+    eventually("the memory is full", async || site.recorder.status().full).await;
+    // An opening, two verdicts and an end each: the journal has room for 64, so that it is full
+    // between an opening and its end, or after one.
+    for connection in 1..=20 {
+        site.life(1, connection, 2).await;
+    }
+    proxy.set_down(false);
+    site.written().await;
+    site.close().await;
+    let open = "SELECT count(*) FROM sessions WHERE closed_at IS NULL";
+    assert_eq!(database.value::<i64>(open).await, 0);
+    let counted = "SELECT count(*) FROM session_events WHERE kind = 'history_incomplete'";
+    assert_eq!(database.value::<i64>(counted).await, 1);
+    let beats = "SELECT sum(beats)::bigint FROM group_rollups";
+    assert_eq!(database.value::<i64>(beats).await, 41);
+    let told = "SELECT count(*) FROM sessions WHERE close_reason = 1 AND beats = 2";
+    assert!(database.value::<i64>(told).await >= 15);
+    database.stop().await;
+}
+
+#[tokio::test]
 async fn a_takeover_inside_one_bucket_keeps_the_beats_of_both_sessions() {
     let (database, _store) = Database::with_schema().await;
     let site = Site::open(database.url(), 1, Room::default());
