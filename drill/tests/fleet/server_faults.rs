@@ -38,9 +38,11 @@ async fn nobody_is_convicted_for_the_time_in_which_the_server_was_stopped() {
     assert!(stalls > 0, "the server did not notice that it was stopped");
     let swarm = crowd.leave().await.unwrap();
     let patient = swarm.agents.iter().filter(|agent| agent.group == "patient");
-    assert!(
-        patient.clone().all(|agent| agent.counts.sessions == 1),
-        "a patient agent lost its session"
+    let moved = patient.filter(|agent| agent.counts.sessions > 1).count();
+    assert_eq!(
+        moved, 0,
+        "agents that had waited lost their sessions: {:?}",
+        swarm.total
     );
     fleet.written(SOON).await;
     assert_eq!(

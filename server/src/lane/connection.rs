@@ -32,6 +32,9 @@ const CONNECTION_WINDOW: u32 = 8 << 20;
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 const STREAM_WINDOW: u32 = 1 << 16;
 const STREAMS: u32 = 64;
+/// Attempts that agents gave up before this server came to accept them; h2 ends a connection beyond
+/// it, after 20 unless told otherwise. During a stall each of its agents may try every few seconds.
+const GIVEN_UP: usize = 1024;
 /// Rounds of polling before other connections have their turn; a beat takes three.
 const ROUNDS: u32 = 64;
 const HEADER_BYTES: u32 = 8 * 1024;
@@ -240,6 +243,7 @@ fn builder(executor: Executor) -> http2::Builder<Executor> {
         .initial_connection_window_size(CONNECTION_WINDOW)
         .initial_stream_window_size(STREAM_WINDOW)
         .max_concurrent_streams(STREAMS)
+        .max_pending_accept_reset_streams(GIVEN_UP)
         .max_header_list_size(HEADER_BYTES)
         .max_send_buf_size(SEND_BUFFER)
         .auto_date_header(false);
