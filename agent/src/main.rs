@@ -3,7 +3,6 @@
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use clap::Parser as _;
 use fleetbeat_agent::config::{self, Command, Flags, Settings};
 use fleetbeat_agent::state::State;
 use fleetbeat_agent::{run, telemetry};
@@ -20,7 +19,7 @@ const STATE: u8 = 3;
 const BLOCKING_THREADS: usize = 4;
 
 fn main() -> ExitCode {
-    let flags = Flags::parse();
+    let flags = Flags::read();
     match enter(flags) {
         Ok(()) => ExitCode::SUCCESS,
         Err((code, error)) => {
@@ -38,10 +37,14 @@ fn enter(flags: Flags) -> Result<(), (u8, anyhow::Error)> {
     if flags.command == Some(Command::CheckConfig) {
         return print(&settings.to_string());
     }
-    telemetry::start(&settings);
+    let log = telemetry::start(&settings).map_err(|error| (RUNTIME, error.into()))?;
     warn_of_unknown_variables();
-    let state = State::open(&settings.state_dir).map_err(|error| (STATE, error.into()))?;
-    serve(settings, state).map_err(|error| (RUNTIME, error))
+    let result = match State::open(&settings.state_dir) {
+        Ok(state) => serve(settings, state).map_err(|error| (RUNTIME, error)),
+        Err(error) => Err((STATE, error.into())),
+    };
+    log.flush();
+    result
 }
 
 fn print(text: &str) -> Result<(), (u8, anyhow::Error)> {

@@ -1,5 +1,9 @@
 //! Log lines on standard error.
 
+mod lines;
+
+use std::io;
+
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt as _;
@@ -8,16 +12,23 @@ use tracing_subscriber::{Layer as _, fmt};
 
 use crate::config::{LogFormat, LogLevel, Settings};
 
+pub use lines::Lines;
+
 /// Sets up logging for the process, once. Libraries are heard from warnings up, and in full at `trace`.
-pub fn start(settings: &Settings) {
+/// A reader of standard error that stopped reading costs log lines, never time; flush before the exit.
+///
+/// # Errors
+/// The thread that writes cannot be started.
+pub fn start(settings: &Settings) -> io::Result<Lines> {
     let level = level(settings.log_level);
     let others = if level == LevelFilter::TRACE {
         level
     } else {
         level.min(LevelFilter::WARN)
     };
+    let queue = Lines::start(io::stderr())?;
     let lines = fmt::layer()
-        .with_writer(std::io::stderr)
+        .with_writer(queue.clone())
         .with_target(false)
         .with_ansi(false);
     let lines = match settings.log_format {
@@ -33,6 +44,7 @@ pub fn start(settings: &Settings) {
             .with(lines.with_filter(filter))
             .try_init(),
     );
+    Ok(queue)
 }
 
 fn level(level: LogLevel) -> LevelFilter {

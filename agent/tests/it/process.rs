@@ -1,4 +1,6 @@
-use std::os::unix::net::UnixDatagram;
+use std::io::Write as _;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -52,6 +54,28 @@ async fn a_file_that_never_opens_does_not_hold_the_exit_up() {
     let _connection = soon("the agent connects", listener.accept()).await.unwrap();
     soon("a thread waits for the file", agent.has_threads(2)).await;
     agent.signal(Signal::SIGTERM);
+    assert_eq!(agent.exit(Duration::from_secs(2)).await.code(), Some(0));
+}
+
+#[tokio::test]
+async fn a_log_that_nobody_reads_holds_neither_the_heartbeats_nor_the_exit_up() {
+    let mut fake = Fake::start().await;
+    let host = Host::new();
+    let (log, _unread) = UnixStream::pair().unwrap();
+    log.set_nonblocking(true).unwrap();
+    while (&log).write(&[b'\n'; 4096]).is_ok() {}
+    log.set_nonblocking(false).unwrap();
+    let mut command = host.command(&["--server", &fake.url()]);
+    command.stderr(OwnedFd::from(log));
+    let mut agent = Process::new(command.spawn().unwrap());
+    drop(command);
+    let (mut peer, _) = fake.welcome(revised(0, 500, 20, 500)).await;
+    for _ in 0..3 {
+        peer.ping().await;
+    }
+    agent.signal(Signal::SIGTERM);
+    peer.goodbye().await;
+    drop(peer);
     assert_eq!(agent.exit(Duration::from_secs(2)).await.code(), Some(0));
 }
 
