@@ -1,6 +1,7 @@
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::builder::Resettable;
+use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use super::settings::{LogFormat, LogLevel};
 
@@ -27,6 +28,27 @@ pub struct Flags {
     pub options: Options,
     #[command(subcommand)]
     pub command: Option<Command>,
+}
+
+impl Flags {
+    /// Reads the command line and the environment of the process; ends it on wrong usage, and after
+    /// `--help` and `--version`. A variable that is set but empty counts as not set: that is how unit
+    /// files write it.
+    #[must_use]
+    pub fn read() -> Self {
+        let command = Self::command().mut_args(|argument| {
+            let empty = argument
+                .get_env()
+                .and_then(std::env::var_os)
+                .is_some_and(|value| value.is_empty());
+            if empty {
+                argument.env(Resettable::Reset)
+            } else {
+                argument
+            }
+        });
+        Self::from_arg_matches(&command.get_matches()).unwrap_or_else(|error| error.exit())
+    }
 }
 
 /// What to do instead of running.

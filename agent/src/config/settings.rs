@@ -115,6 +115,12 @@ impl Settings {
             }
         }
         if let Some(name) = &self.name {
+            if name.is_empty() {
+                return Err(Error::value(
+                    "name",
+                    "it is empty: give a name, or leave it out for the host's own",
+                ));
+            }
             printable("name", name, MAX_NAME)?;
         }
         check_group(&self.group)?;
@@ -291,6 +297,7 @@ mod tests {
         for text in [
             format!("name = \"{long}\""),
             "name = \"a\\u0007b\"".to_owned(),
+            "name = \"\"".to_owned(),
             "group = \"a b\"".to_owned(),
             "group = \"\"".to_owned(),
             format!("group = \"{}\"", "g".repeat(64)),

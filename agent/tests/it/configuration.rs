@@ -43,6 +43,43 @@ fn a_wrong_configuration_ends_with_2_and_names_file_line_and_what_was_meant() {
     }
 }
 
+/// Unit files write "not set" like that.
+#[test]
+fn a_variable_that_is_empty_counts_as_not_set() {
+    let host = Host::new();
+    let file = host.file("agent.toml");
+    fs::write(
+        &file,
+        "server = \"http://127.0.0.1:7601\"\nname = \"web-01\"\ngroup = \"web\"\n",
+    )
+    .unwrap();
+    let check = |arguments: &[&str]| {
+        let mut command = host.command(arguments);
+        for name in [
+            "CONFIG",
+            "SERVER",
+            "NAME",
+            "GROUP",
+            "LABELS",
+            "STATE_DIR",
+            "CA",
+            "ALLOW_PLAINTEXT",
+            "LOG_FORMAT",
+            "LOG_LEVEL",
+        ] {
+            command.env(format!("FLEETBEAT_AGENT_{name}"), "");
+        }
+        command.output().unwrap()
+    };
+    let output = check(&["check-config", "--config", file.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let printed = String::from_utf8(output.stdout).unwrap();
+    assert!(printed.contains("name web-01"), "{printed}");
+    assert!(printed.contains("group web"), "{printed}");
+    let output = check(&["check-config", "--server", "http://127.0.0.1:7601"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+}
+
 #[test]
 fn wrong_usage_ends_with_2() {
     let host = Host::new();
@@ -50,6 +87,7 @@ fn wrong_usage_ends_with_2() {
         &["--no-such-flag"][..],
         &[],
         &["--server", "http://192.0.2.1:7601"],
+        &["--server", "http://127.0.0.1:7601", "--name", ""],
     ] {
         assert_eq!(
             host.output(arguments).status.code(),
