@@ -125,7 +125,7 @@ impl Agent {
             Err(error) => return Ok(self.failed(&server, &error)),
         };
         let ending = self.attend(link, &server).await?;
-        Ok(self.ended(&server, ending))
+        self.ended(&server, ending).await
     }
 
     async fn wait(&mut self, wait: Duration) -> Result<(), Stopped> {

@@ -53,9 +53,9 @@ impl<R: Rng> Comeback<R> {
     /// A stream ended, with or without a session on it.
     pub(crate) fn after(&mut self, ending: &Ending) -> Plan {
         let raised = std::mem::take(&mut self.raised);
-        if let Cause::Told(Told {
-            floor: Some(floor), ..
-        }) = ending.cause
+        if let Cause::Told(told) = ending.cause
+            && let Some(floor) = told.floor
+            && !told.floor_beyond_reach()
             && !raised
         {
             self.raised = true;
@@ -89,7 +89,12 @@ impl<R: Rng> Comeback<R> {
         {
             self.backoff.stable();
         }
-        match (told.reason, told.window) {
+        let reason = if told.floor_beyond_reach() {
+            CloseReason::Superseded
+        } else {
+            told.reason
+        };
+        match (reason, told.window) {
             (CloseReason::Superseded | CloseReason::DuplicateIdentity, window) => {
                 let (least, most) = window.unwrap_or(PARK);
                 let window = (least.max(PARK.0), most.max(PARK.1));
@@ -254,6 +259,22 @@ mod tests {
         assert_eq!(comeback.after(&stale), once);
         assert!(comeback.after(&stale).wait >= MINUTE * 5);
         assert_eq!(comeback.after(&stale), once);
+    }
+
+    #[test]
+    fn a_floor_that_cannot_be_passed_raises_nothing_and_keeps_the_agent_away() {
+        let most = i64::MAX.unsigned_abs();
+        for incarnation in [1 << 62, most - 1, most, u64::MAX - 1, u64::MAX] {
+            let told = Told {
+                reason: CloseReason::Shed,
+                window: Some((Duration::ZERO, SECOND)),
+                floor: Some(Fence {
+                    incarnation,
+                    connection: 1,
+                }),
+            };
+            always(&ending(Cause::Told(told), None), MINUTE * 5, MINUTE * 7);
+        }
     }
 
     #[test]

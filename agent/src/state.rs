@@ -124,10 +124,17 @@ impl State {
         self.volatile.as_ref()
     }
 
-    /// Takes the first incarnation above `floor`, persistently where possible.
-    pub fn raise_above(&mut self, floor: Fence) {
+    /// Takes the first incarnation above `floor`. What is returned makes it persistent: run it on another
+    /// thread, because it blocks for as long as the disk takes, and hand its result to [`State::raised`].
+    pub fn raise_above(&mut self, floor: Fence) -> impl FnOnce() -> io::Result<()> + Send + use<> {
         self.identity.incarnation = self.identity.incarnation.max(floor.above().incarnation);
-        self.volatile = self.write_identity().err();
+        let (dir, text) = (self.dir.clone(), self.identity.render());
+        move || files::write(&dir, IDENTITY, &text)
+    }
+
+    /// Takes note of whether the raised incarnation is persistent.
+    pub fn raised(&mut self, written: io::Result<()>) {
+        self.volatile = written.err();
     }
 
     /// Writes tuning from another thread, so that a slow disk delays no heartbeat.
@@ -175,6 +182,11 @@ mod tests {
         State::open(dir).unwrap()
     }
 
+    fn raise(state: &mut State, floor: Fence) {
+        let write = state.raise_above(floor);
+        state.raised(write());
+    }
+
     #[test]
     fn the_identity_stays_and_the_incarnation_grows_with_every_start() {
         let dir = tempfile::tempdir().unwrap();
@@ -205,15 +217,21 @@ mod tests {
     fn a_floor_is_passed_and_stays_passed_after_a_restart() {
         let dir = tempfile::tempdir().unwrap();
         let mut state = open(dir.path());
-        state.raise_above(Fence {
-            incarnation: 40,
-            connection: 9,
-        });
+        raise(
+            &mut state,
+            Fence {
+                incarnation: 40,
+                connection: 9,
+            },
+        );
         assert_eq!(state.incarnation(), 41);
-        state.raise_above(Fence {
-            incarnation: 3,
-            connection: 1,
-        });
+        raise(
+            &mut state,
+            Fence {
+                incarnation: 3,
+                connection: 1,
+            },
+        );
         assert_eq!(state.incarnation(), 41);
         drop(state);
         assert_eq!(open(dir.path()).incarnation(), 42);
@@ -276,6 +294,11 @@ mod tests {
                 &identity.replace(":3", ":18446744073709551615"),
                 "new identity",
             ),
+            (
+                "identity.json",
+                &identity.replace(":3", ":9223372036854775807"),
+                "new identity",
+            ),
             ("tuning.json", "\0\0\0\0", "keeps its identity"),
             (
                 "tuning.json",
@@ -309,17 +332,23 @@ mod tests {
         let mut state = open(dir.path());
         assert_eq!((state.agent_id(), state.incarnation()), (id, 2));
         assert!(state.volatile().is_some());
-        state.raise_above(Fence {
-            incarnation: 9,
-            connection: 1,
-        });
+        raise(
+            &mut state,
+            Fence {
+                incarnation: 9,
+                connection: 1,
+            },
+        );
         assert_eq!(state.incarnation(), 10);
         assert!(state.volatile().is_some());
         fs::remove_dir(dir.path().join(".identity.json.tmp")).unwrap();
-        state.raise_above(Fence {
-            incarnation: 10,
-            connection: 1,
-        });
+        raise(
+            &mut state,
+            Fence {
+                incarnation: 10,
+                connection: 1,
+            },
+        );
         assert!(state.volatile().is_none());
     }
 

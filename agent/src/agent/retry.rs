@@ -2,11 +2,12 @@ use std::error::Error;
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use fleetbeat_liveness::fence::Fence;
 use rand::seq::SliceRandom as _;
 
-use super::{Agent, LastSession};
+use super::{Agent, LastSession, Stopped};
 use crate::config::ServerUrl;
-use crate::session::Ending;
+use crate::session::{Cause, Ending};
 use crate::transport;
 
 /// The servers in random order, each once before any comes again.
@@ -34,11 +35,24 @@ impl Agent {
     }
 
     /// A stream ended, with or without a session on it. Returns how long to stay away.
-    pub(super) fn ended(&mut self, server: &ServerUrl, ending: Ending) -> Duration {
+    pub(super) async fn ended(
+        &mut self,
+        server: &ServerUrl,
+        ending: Ending,
+    ) -> Result<Duration, Stopped> {
         let plan = self.comeback.after(&ending);
+        if let Cause::Told(told) = ending.cause
+            && let Some(floor) = told.floor
+            && told.floor_beyond_reach()
+        {
+            tracing::error!(
+                server = %server,
+                fence.floor = %floor,
+                "Server knows an incarnation of this agent that none can follow, its record is damaged"
+            );
+        }
         if let Some(floor) = plan.above {
-            self.state.raise_above(floor);
-            self.connection = 0;
+            self.raise_above(floor).await?;
             tracing::warn!(
                 agent.incarnation = self.state.incarnation(),
                 fence.floor = %floor,
@@ -71,7 +85,17 @@ impl Agent {
         } else if plan.above.is_none() {
             self.dialer.learn(false);
         }
-        plan.wait
+        Ok(plan.wait)
+    }
+
+    async fn raise_above(&mut self, floor: Fence) -> Result<(), Stopped> {
+        let write = tokio::task::spawn_blocking(self.state.raise_above(floor));
+        self.connection = 0;
+        match self.while_attending(write).await? {
+            Ok(written) => self.state.raised(written),
+            Err(failed) => std::panic::resume_unwind(failed.into_panic()),
+        }
+        Ok(())
     }
 
     /// Says that the server is out of reach, once for each reason.

@@ -5,6 +5,10 @@ use fleetbeat_proto::v1;
 
 use crate::contract;
 
+/// Fences from this incarnation on are never passed: no number of starts leads there, and a server that
+/// records 63 bits still has to have room for every later start.
+const BEYOND: u64 = 1 << 62;
+
 /// How a session, or the attempt to open one, ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Ending {
@@ -56,6 +60,11 @@ impl Told {
                 connection: floor.connection,
             }),
         }
+    }
+
+    /// Nothing this agent could take passes the floor: the server's record of it is damaged.
+    pub(crate) fn floor_beyond_reach(&self) -> bool {
+        self.floor.is_some_and(|floor| floor.incarnation >= BEYOND)
     }
 }
 

@@ -40,7 +40,8 @@ impl Identity {
         if identity.agent_id.is_nil() {
             return Err("agent_id is all zeros".to_owned());
         }
-        if identity.incarnation == 0 || identity.incarnation == u64::MAX {
+        // A server records 63 bits, and the next start needs one more.
+        if identity.incarnation == 0 || identity.incarnation >= i64::MAX.unsigned_abs() {
             return Err(format!(
                 "incarnation {} is not possible",
                 identity.incarnation

@@ -4,7 +4,9 @@ use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::process::Stdio;
 use std::time::Duration;
 
+use fleetbeat_proto::v1;
 use fleetbeat_proto::v1::CloseReason;
+use fleetbeat_proto::v1::from_server::Message as Downward;
 use nix::sys::signal::Signal;
 use tokio::net::TcpListener;
 use tokio::time::Instant;
@@ -76,6 +78,29 @@ async fn a_log_that_nobody_reads_holds_neither_the_heartbeats_nor_the_exit_up() 
     agent.signal(Signal::SIGTERM);
     peer.goodbye().await;
     drop(peer);
+    assert_eq!(agent.exit(Duration::from_secs(2)).await.code(), Some(0));
+}
+
+#[tokio::test]
+async fn a_disk_that_hangs_while_the_incarnation_is_raised_does_not_hold_the_exit_up() {
+    let mut fake = Fake::start().await;
+    let host = Host::new();
+    let mut agent = host.spawn(&["--server", &fake.url()]);
+    let (mut peer, _) = fake.hello().await;
+    // Whoever opens it for writing waits for a reader.
+    let pipe = host.state_dir().join(".identity.json.tmp");
+    nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let stale = v1::Bye {
+        reason: CloseReason::Superseded.into(),
+        stale_floor: Some(v1::Fence {
+            incarnation: 40,
+            connection: 7,
+        }),
+        ..v1::Bye::default()
+    };
+    peer.send(Downward::Bye(stale)).await;
+    assert_eq!(peer.receive().await, None);
+    agent.signal(Signal::SIGTERM);
     assert_eq!(agent.exit(Duration::from_secs(2)).await.code(), Some(0));
 }
 
