@@ -23,7 +23,8 @@ pub(crate) enum Exit {
 pub(crate) const EXIT_CODES: &str = "\
 Exit codes:
   0  done
-  1  the operation failed: the server refused it, or not every agent applied the tuning
+  1  the operation failed: the server refused it, or not every agent applied the tuning; or a
+     change got no answer and may have been made
   2  wrong usage, or refused here before anything was sent
   3  the server cannot be reached
   4  the token is missing, wrong or lacks the right
@@ -119,6 +120,14 @@ impl Failure {
             format!("no Fleetbeat server answers at {server}: {why}"),
         )
         .next(next)
+    }
+
+    /// A change was sent and nobody knows what became of it; `why` says what happened instead of an answer.
+    pub(crate) fn unsettled(why: &str) -> Self {
+        Self::new(Exit::Failed, format!("the change may have been made: {why}")).next(
+            "look at `fleetbeat tune history` before you repeat it; `fleetbeat tune watch REVISION` \
+             follows it",
+        )
     }
 
     /// No token was given.

@@ -1,5 +1,7 @@
 //! Calls to the server, one function each, with time-outs and errors for people.
 
+use std::error::Error as _;
+use std::fmt::Display;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -10,14 +12,18 @@ use tonic::metadata::{Ascii, MetadataValue};
 use tonic::service::Interceptor;
 use tonic::service::interceptor::InterceptedService;
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint};
-use tonic::{Request, Response, Status, Streaming};
+use tonic::{Code, Request, Response, Status, Streaming};
 
 use crate::failure::{Failure, deepest};
+use crate::format;
 use crate::settings::{Server, Settings};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// An answer, or the beginning of a stream of them.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+/// From the look-up of the name to the end of the TLS handshake.
+const READY_TIMEOUT: Duration = Duration::from_secs(10);
+/// An answer, or the beginning of a stream of them. The server gives up after 30 s, and its word of that
+/// says more.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(35);
 /// How soon a silent connection is noticed while events are followed.
 const KEEPALIVE: Duration = Duration::from_secs(20);
 /// A page of 1,000 agents with many labels stays below this.
@@ -46,9 +52,10 @@ impl Fleet {
             .ok_or_else(Failure::no_token)?
             .header()?;
         let endpoint = endpoint(&server, settings.ca.as_deref())?;
-        let channel = endpoint
-            .connect()
+        let connecting = tokio::time::timeout(READY_TIMEOUT, endpoint.connect());
+        let channel = connecting
             .await
+            .map_err(|_| silent(&server, READY_TIMEOUT))?
             .map_err(|error| Failure::unreachable(&server.to_string(), &deepest(&error)))?;
         let client = FleetServiceClient::with_interceptor(channel, Bearer(token))
             .max_decoding_message_size(ANSWER_LIMIT);
@@ -100,14 +107,16 @@ impl Fleet {
         &mut self,
         request: v1::SetTuningRequest,
     ) -> Result<v1::SetTuningResponse, Failure> {
-        answer(&self.server, self.client.set_tuning(request)).await
+        let tried = request.dry_run;
+        change(&self.server, tried, self.client.set_tuning(request)).await
     }
 
     pub(crate) async fn rollback_tuning(
         &mut self,
         request: v1::RollbackTuningRequest,
     ) -> Result<v1::SetTuningResponse, Failure> {
-        answer(&self.server, self.client.rollback_tuning(request)).await
+        let tried = request.dry_run;
+        change(&self.server, tried, self.client.rollback_tuning(request)).await
     }
 
     pub(crate) async fn watch_revision(
@@ -145,17 +154,50 @@ impl<T> Answers<T> {
 }
 
 async fn answer<T>(
-    server: &Server,
+    server: &impl Display,
     call: impl Future<Output = Result<Response<T>, Status>>,
 ) -> Result<T, Failure> {
     match tokio::time::timeout(ANSWER_TIMEOUT, call).await {
         Ok(Ok(response)) => Ok(response.into_inner()),
         Ok(Err(status)) => Err(Failure::from_status(&status, &server.to_string())),
-        Err(_) => Err(Failure::unreachable(
-            &server.to_string(),
-            &format!("no answer within {}s", ANSWER_TIMEOUT.as_secs()),
-        )),
+        Err(_) => Err(silent(server, ANSWER_TIMEOUT)),
     }
+}
+
+/// As [`answer`], for a call that changes something unless it is only `tried`: without an answer nobody
+/// knows whether it did.
+async fn change<T>(
+    server: &impl Display,
+    tried: bool,
+    call: impl Future<Output = Result<Response<T>, Status>>,
+) -> Result<T, Failure> {
+    if tried {
+        return answer(server, call).await;
+    }
+    match tokio::time::timeout(ANSWER_TIMEOUT, call).await {
+        Ok(Ok(response)) => Ok(response.into_inner()),
+        Ok(Err(status)) => Err(match deepest_source(&status) {
+            Some(broken) => Failure::unsettled(&broken),
+            None if status.code() == Code::DeadlineExceeded => {
+                Failure::unsettled(&format::clean(status.message()))
+            }
+            None => Failure::from_status(&status, &server.to_string()),
+        }),
+        Err(_) => Err(Failure::unsettled(&no_answer(ANSWER_TIMEOUT))),
+    }
+}
+
+/// Why the connection gave no answer, when that is what `status` tells.
+fn deepest_source(status: &Status) -> Option<String> {
+    status.source().map(|_| deepest(status))
+}
+
+fn silent(server: &impl Display, waited: Duration) -> Failure {
+    Failure::unreachable(&server.to_string(), &no_answer(waited))
+}
+
+fn no_answer(waited: Duration) -> String {
+    format!("no answer within {}s", waited.as_secs())
 }
 
 /// Shows the token with every call.
@@ -219,4 +261,56 @@ fn authorities(ca: Option<&Path>) -> Result<Vec<u8>, Failure> {
         );
     }
     Ok(pem)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+
+    use super::*;
+    use crate::failure::Exit;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_change_without_an_answer_may_have_been_made_and_says_so() {
+        let failure = change::<()>(&"http://h:1", false, pending())
+            .await
+            .unwrap_err();
+        assert_eq!(failure.exit(), Exit::Failed);
+        assert!(!failure.is_passing());
+        let report = failure.report().unwrap();
+        assert!(
+            report.contains("no answer within 35s") && report.contains("may have been made"),
+            "{report}"
+        );
+        assert!(report.contains("fleetbeat tune history"), "{report}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_changes_nothing_finds_no_server_without_an_answer() {
+        let read = answer::<()>(&"http://h:1", pending()).await;
+        let tried = change::<()>(&"http://h:1", true, pending()).await;
+        for result in [read, tried] {
+            assert_eq!(result.unwrap_err().exit(), Exit::Unreachable);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_server_that_took_too_long_may_have_made_the_change() {
+        let late = async { Err(Status::deadline_exceeded("Postgres was too slow")) };
+        let failure = change::<()>(&"http://h:1", false, late).await.unwrap_err();
+        let report = failure.report().unwrap();
+        assert!(
+            report.contains("Postgres was too slow") && report.contains("may have been made"),
+            "{report}"
+        );
+    }
+
+    #[tokio::test]
+    async fn a_change_that_the_server_refused_was_not_made() {
+        let refused = async { Err(Status::failed_precondition("the newest is 9")) };
+        let failure = change::<()>(&"http://h:1", false, refused)
+            .await
+            .unwrap_err();
+        assert_eq!(failure.exit(), Exit::Conflict);
+    }
 }

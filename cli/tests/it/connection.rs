@@ -214,6 +214,20 @@ fn https_trusts_the_named_authority_and_no_other() {
     with(&empty).must_exit(2);
 }
 
+#[test]
+fn a_port_that_accepts_and_says_nothing_is_no_server() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!(
+        "https://localhost:{}",
+        listener.local_addr().unwrap().port()
+    );
+    let directory = tempfile::tempdir().unwrap();
+    let ca = write(&directory.path().join("ca.pem"), &certificates().0);
+    let environment = [("FLEETBEAT_TOKEN", TOKEN.to_owned())];
+    let run = bare(&["status", "--server", &url, "--ca", &ca], &environment).must_exit(3);
+    assert!(run.err.contains("no answer within 10s"), "{run:?}");
+}
+
 /// An authority, and a server named `localhost` for which it vouches.
 fn certificates() -> (String, Identity) {
     let mut params = CertificateParams::default();
