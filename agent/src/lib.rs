@@ -14,7 +14,6 @@ mod agent;
 mod clock;
 mod comeback;
 pub mod config;
-mod contract;
 mod host;
 mod keeper;
 mod notify;

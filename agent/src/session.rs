@@ -15,12 +15,11 @@ use std::time::Duration;
 
 use fleetbeat_liveness::beat::Beats;
 use fleetbeat_liveness::{Expectation, Moment, Revised};
-use fleetbeat_proto::v1;
 use fleetbeat_proto::v1::from_agent::Message as Upward;
 use fleetbeat_proto::v1::from_server::Message as Downward;
+use fleetbeat_proto::{PROTOCOL, free_text, v1};
 use rand::Rng;
 
-use crate::contract;
 use judge::Judge;
 use pulse::Pulse;
 use tuning::Unkept;
@@ -273,7 +272,7 @@ impl<R: Rng> Session<R> {
     }
 
     fn told(&mut self, now: Moment, bye: &v1::Bye) {
-        let detail = contract::text(&bye.detail);
+        let detail = free_text(&bye.detail);
         self.end(now, Cause::Told(Told::from_wire(bye)), &detail);
     }
 
@@ -306,7 +305,7 @@ impl<R: Rng> Session<R> {
             let goodbye = v1::Goodbye {
                 reason: reason.into(),
                 back_within_ns: None,
-                detail: contract::text(detail),
+                detail: free_text(detail),
             };
             self.send(now, Upward::Goodbye(goodbye));
         }
@@ -322,7 +321,7 @@ impl<R: Rng> Session<R> {
         self.beats.ended();
         self.outputs.push_back(Output::End(Ending {
             cause,
-            detail: contract::text(detail),
+            detail: free_text(detail),
             lived,
             spread: self.spread,
         }));
@@ -330,11 +329,10 @@ impl<R: Rng> Session<R> {
 }
 
 fn check_welcome(welcome: &v1::Welcome) -> Result<(), String> {
-    if welcome.protocol != contract::PROTOCOL {
+    if welcome.protocol != PROTOCOL {
         return Err(format!(
             "the server speaks version {} of the contract, this agent speaks {}",
-            welcome.protocol,
-            contract::PROTOCOL
+            welcome.protocol, PROTOCOL
         ));
     }
     if welcome.session_id.len() != 16 {

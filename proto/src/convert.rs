@@ -25,6 +25,24 @@ pub enum Unusable {
     },
 }
 
+/// Version of the contract that this code speaks.
+pub const PROTOCOL: u32 = 1;
+
+/// Longest free text on the wire, bytes.
+const FREE_TEXT: usize = 255;
+
+/// `raw` within the bounds of free text: control characters become spaces, and what is beyond 255 bytes
+/// is cut at a character.
+#[must_use]
+pub fn free_text(raw: &str) -> String {
+    let mut text: String = raw
+        .chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect();
+    text.truncate(text.floor_char_boundary(FREE_TEXT));
+    text
+}
+
 /// Whole nanoseconds; saturates after 584 years.
 #[must_use]
 pub fn nanos(duration: Duration) -> u64 {
@@ -183,6 +201,94 @@ mod tests {
         );
     }
 
+    /// Field report E11.
+    #[test]
+    fn a_tuning_that_no_agent_could_keep_is_refused_with_the_reason() {
+        let good = v1::Tuning {
+            interval_ns: Some(1_000_000_000),
+            misses: Some(3),
+            timeout_ns: Some(500_000_000),
+            pong_every: None,
+        };
+        assert_eq!(Tuning::try_from(good).unwrap().pong_every(), 1);
+        for (bad, word) in [
+            (
+                v1::Tuning {
+                    interval_ns: Some(0),
+                    ..good
+                },
+                "interval",
+            ),
+            (
+                v1::Tuning {
+                    interval_ns: Some(u64::MAX),
+                    ..good
+                },
+                "interval",
+            ),
+            (
+                v1::Tuning {
+                    interval_ns: None,
+                    ..good
+                },
+                "interval_ns is not set",
+            ),
+            (
+                v1::Tuning {
+                    misses: Some(0),
+                    ..good
+                },
+                "misses",
+            ),
+            (
+                v1::Tuning {
+                    misses: Some(u32::MAX),
+                    ..good
+                },
+                "misses",
+            ),
+            (
+                v1::Tuning {
+                    misses: None,
+                    ..good
+                },
+                "misses is not set",
+            ),
+            (
+                v1::Tuning {
+                    timeout_ns: Some(2_000_000_000),
+                    ..good
+                },
+                "timeout",
+            ),
+            (
+                v1::Tuning {
+                    timeout_ns: Some(u64::MAX),
+                    ..good
+                },
+                "timeout",
+            ),
+            (
+                v1::Tuning {
+                    timeout_ns: None,
+                    ..good
+                },
+                "timeout_ns is not set",
+            ),
+            (
+                v1::Tuning {
+                    pong_every: Some(0),
+                    ..good
+                },
+                "pong_every",
+            ),
+        ] {
+            let reason = Tuning::try_from(bad).unwrap_err().to_string();
+            assert!(reason.contains(word), "{bad:?}: {reason}");
+            assert!(reason.len() <= 255, "{reason}");
+        }
+    }
+
     #[test]
     fn unset_is_not_zero_and_zero_is_refused() {
         let mut message = v1::Tuning::from(Tuning::default());
@@ -206,6 +312,12 @@ mod tests {
             Revised::try_from(message),
             Err(Unusable::Hash { .. })
         ));
+    }
+
+    #[test]
+    fn free_text_is_cut_at_a_character_and_holds_no_control_characters() {
+        assert_eq!(free_text("a\nb\0"), "a b ");
+        assert_eq!(free_text(&"ä".repeat(200)), "ä".repeat(127));
     }
 
     #[test]

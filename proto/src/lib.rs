@@ -8,7 +8,7 @@ mod codec;
 mod convert;
 
 pub use codec::SmallCodec;
-pub use convert::{Unusable, nanos};
+pub use convert::{PROTOCOL, Unusable, free_text, nanos};
 
 /// Version 1 of the contract.
 pub mod v1 {

@@ -1,8 +1,8 @@
 use fleetbeat_liveness::fence::Fence;
-use fleetbeat_proto::v1;
+use fleetbeat_proto::{PROTOCOL, v1};
 
 use super::Agent;
-use crate::{contract, host};
+use crate::host;
 
 impl Agent {
     /// The first message of a connection; each takes the next fence.
@@ -15,16 +15,16 @@ impl Agent {
         let settings = &self.settings;
         let away = |at| self.clock.now().since(at);
         v1::Hello {
-            protocol: contract::PROTOCOL,
+            protocol: PROTOCOL,
             agent_id: self.state.agent_id().into_bytes().to_vec(),
             instance_id: self.instance.into_bytes().to_vec(),
-            fence: Some(contract::fence_to_wire(fence)),
+            fence: Some(fence.into()),
             name: settings.name.clone().unwrap_or_else(host::name),
             group: settings.group.clone(),
             labels: settings.labels.clone().into_iter().collect(),
             agent_version: env!("CARGO_PKG_VERSION").to_owned(),
             boot_id: host::boot_id(),
-            applied: self.acknowledged.as_ref().map(contract::revised_to_wire),
+            applied: self.acknowledged.map(Into::into),
             last_ending: self
                 .last
                 .as_ref()

@@ -1,9 +1,7 @@
 use std::time::Duration;
 
 use fleetbeat_liveness::fence::Fence;
-use fleetbeat_proto::v1;
-
-use crate::contract;
+use fleetbeat_proto::{nanos, v1};
 
 /// Fences from this incarnation on are never passed: no number of starts leads there, and a server that
 /// records 63 bits still has to have room for every later start.
@@ -82,8 +80,8 @@ impl Ending {
         v1::LastEnding {
             cause: cause.into(),
             bye: bye.into(),
-            session_age_ns: contract::nanos(self.lived.unwrap_or_default()),
-            away_ns: contract::nanos(away),
+            session_age_ns: nanos(self.lived.unwrap_or_default()),
+            away_ns: nanos(away),
             detail: self.detail.clone(),
         }
     }
@@ -93,7 +91,7 @@ impl Ending {
         match self.cause {
             Cause::ServerSilent => "server_silent",
             Cause::Broken => "transport_error",
-            Cause::Told(told) => contract::reason_word(told.reason),
+            Cause::Told(told) => told.reason.word(),
             Cause::Slept => "suspend",
             Cause::Goodbye => "goodbye",
         }

@@ -3,7 +3,7 @@ use std::time::Duration;
 use fleetbeat_liveness::Moment;
 use fleetbeat_proto::v1;
 
-use crate::contract::nanos;
+use fleetbeat_proto::nanos;
 
 /// Below this the agent's own lag is noise and not worth its bytes.
 const LAG_LEAST: Duration = Duration::from_millis(50);

@@ -9,7 +9,6 @@ use rand::SeedableRng as _;
 use rand::rngs::StdRng;
 
 use super::{Cause, Ending, Output, Session};
-use crate::contract::revised_to_wire;
 
 const T: Duration = Duration::from_secs(2);
 
@@ -29,7 +28,7 @@ fn revised(revision: u64, t: u64, n: u32, w: u64) -> Revised {
 
 fn push_of(revised: Revised) -> v1::TuningPush {
     v1::TuningPush {
-        tuning: Some(revised_to_wire(&revised)),
+        tuning: Some(v1::RevisedTuning::from(revised)),
         traceparent: "00-11112222333344445555666677778888-1111222233334444-01".to_owned(),
     }
 }
@@ -323,7 +322,7 @@ fn a_retune_is_in_force_at_once_and_acknowledged_when_it_is_kept() {
     assert_eq!((ack.revision, ack.hash), (4, quick.hash()));
     assert_eq!(ack.outcome(), Outcome::Applied);
     assert_eq!(ack.traceparent, push_of(quick).traceparent);
-    assert_eq!(ack.applied, Some(revised_to_wire(&quick)));
+    assert_eq!(ack.applied, Some(v1::RevisedTuning::from(quick)));
 }
 
 #[test]
@@ -402,7 +401,7 @@ fn only_the_newest_of_two_pushes_is_acknowledged() {
 #[test]
 fn a_forged_tuning_is_refused_each_time_and_the_one_before_stays() {
     let mut scene = Scene::live();
-    let good = revised_to_wire(&revised(4, 500, 3, 400));
+    let good = v1::RevisedTuning::from(revised(4, 500, 3, 400));
     let values = good.tuning.unwrap();
     let forged = [
         v1::Tuning {
@@ -433,7 +432,7 @@ fn a_forged_tuning_is_refused_each_time_and_the_one_before_stays() {
         let outputs = scene.receive(ms, Downward::Tuning(push));
         let ack = acks(&outputs).pop().unwrap();
         assert_eq!(ack.outcome(), Outcome::Refused, "{tuning:?}");
-        assert_eq!(ack.applied, Some(revised_to_wire(&tuned(3))));
+        assert_eq!(ack.applied, Some(v1::RevisedTuning::from(tuned(3))));
         assert!(!ack.reason.is_empty());
         assert_eq!((ack.revision, ack.hash), (4, good.hash));
         assert_eq!(scene.0.in_force(), &tuned(3));
@@ -454,7 +453,7 @@ fn equal_revisions_with_other_values_follow_the_order_of_the_stream() {
 fn the_tuning_of_welcome_wins_over_base_and_base_over_nothing() {
     let base = revised(0, 800, 3, 400);
     let with_base = v1::Welcome {
-        base: Some(revised_to_wire(&base)),
+        base: Some(v1::RevisedTuning::from(base)),
         ..welcome()
     };
 

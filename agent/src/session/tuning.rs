@@ -4,12 +4,11 @@ use std::time::Duration;
 
 use fleetbeat_liveness::beat::Beats;
 use fleetbeat_liveness::{Moment, Revised};
-use fleetbeat_proto::v1;
 use fleetbeat_proto::v1::from_agent::Message as Upward;
+use fleetbeat_proto::{free_text, v1};
 use rand::Rng;
 
 use super::{Output, Session};
-use crate::contract;
 
 /// An ack that waits for a slow disk holds the next PING up by this much and no more.
 const ACK_BEFORE_PING: Duration = Duration::from_millis(100);
@@ -59,7 +58,7 @@ impl<R: Rng> Session<R> {
 
     /// Nothing was ever acknowledged: the server's base holds until then.
     pub(super) fn take_base(&mut self, base: &v1::RevisedTuning) {
-        match contract::revised(base) {
+        match read(*base) {
             Ok(base) => {
                 self.in_force = base;
                 self.beats = Beats::new(base.tuning.interval());
@@ -80,7 +79,7 @@ impl<R: Rng> Session<R> {
     pub(super) fn judge_push(&mut self, now: Moment, push: v1::TuningPush) -> Verdict {
         let wire = push.tuning.unwrap_or_default();
         let traceparent = trace(push.traceparent);
-        let revised = match contract::revised(&wire).and_then(|revised| self.check_order(revised)) {
+        let revised = match read(wire).and_then(|revised| self.check_order(revised)) {
             Ok(revised) => revised,
             Err(reason) => {
                 return Verdict::Refused {
@@ -182,9 +181,9 @@ impl<R: Rng> Session<R> {
             outcome: outcome.into(),
             reason: result
                 .err()
-                .map(|reason| contract::text(&reason))
+                .map(|reason| free_text(&reason))
                 .unwrap_or_default(),
-            applied: Some(contract::revised_to_wire(&self.in_force)),
+            applied: Some(self.in_force.into()),
             traceparent,
         };
         self.send(now, Upward::TuningAck(ack));
@@ -194,4 +193,9 @@ impl<R: Rng> Session<R> {
 fn trace(traceparent: String) -> String {
     let fits = traceparent.len() <= MAX_TRACEPARENT && traceparent.is_ascii();
     if fits { traceparent } else { String::new() }
+}
+
+/// What a push asks for.
+fn read(wire: v1::RevisedTuning) -> Result<Revised, String> {
+    Revised::try_from(wire).map_err(|reason| free_text(&reason.to_string()))
 }

@@ -4,7 +4,7 @@ use fleetbeat_liveness::{Revised, Tuning};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::contract::nanos;
+use fleetbeat_proto::nanos;
 
 /// Raised when a file changes in a way that an older agent would misread.
 const FORMAT: u32 = 1;

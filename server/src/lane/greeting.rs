@@ -4,13 +4,12 @@ use std::net::SocketAddr;
 
 use fleetbeat_liveness::fence::{Fence, InstanceId};
 use fleetbeat_liveness::retune::Revised;
+use fleetbeat_proto::PROTOCOL;
 use fleetbeat_proto::v1::Hello;
 use uuid::Uuid;
 
 use crate::registry::Facts;
 
-/// Version of the contract that this server speaks.
-pub(super) const PROTOCOL: u32 = 1;
 const DEFAULT_GROUP: &str = "default";
 const SHORT: usize = 63;
 const LONG: usize = 255;

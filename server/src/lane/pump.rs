@@ -8,17 +8,17 @@ use std::time::Duration;
 
 use fleetbeat_liveness::moment::Moment;
 use fleetbeat_liveness::retune::{Answer, Outcome, Revised};
-use fleetbeat_proto::nanos;
 use fleetbeat_proto::v1::{
     CloseReason, FromAgent, Goodbye, Hello, Ping, TuningAck, Welcome, from_agent::Message,
     tuning_ack,
 };
+use fleetbeat_proto::{PROTOCOL, free_text, nanos};
 use futures_util::Stream;
 use tokio::time::Sleep;
 use tonic::{Status, Streaming};
 use tracing::{debug, info};
 
-use super::greeting::{Greeting, PROTOCOL};
+use super::greeting::Greeting;
 use crate::registry::{Farewell, Link, Opening, Outbox, Refused, Session};
 
 /// An agent says Hello within this time of opening its stream.
@@ -32,8 +32,6 @@ const FLOOD: u32 = 2_000;
 const FLOOD_WINDOW: Duration = Duration::from_secs(10);
 /// A round trip above this is a broken clock, not a slow path.
 const RTT_MOST: Duration = Duration::from_hours(1);
-/// Longest text kept of what an agent explains.
-const EXPLANATION: usize = 255;
 
 /// Reads one stream.
 #[derive(Debug)]
@@ -176,7 +174,7 @@ impl Pump {
             }
             (State::Live { session, .. }, Input::Broken(status)) => {
                 let reason = reason_of(&status);
-                let detail = shorten(status.message());
+                let detail = free_text(status.message());
                 let bye = (reason == CloseReason::ProtocolError)
                     .then(|| Farewell::new(reason, detail.as_str()));
                 self.context.registry.end(session, reason, &detail, bye);
@@ -368,7 +366,7 @@ fn answer(ack: &TuningAck) -> Result<(Answer, String), Broken> {
             outcome,
             in_force,
         },
-        shorten(&ack.reason),
+        free_text(&ack.reason),
     ))
 }
 
@@ -378,7 +376,7 @@ fn farewell_of(goodbye: &Goodbye) -> (CloseReason, String) {
     } else {
         CloseReason::Goodbye
     };
-    (reason, shorten(&goodbye.detail))
+    (reason, free_text(&goodbye.detail))
 }
 
 fn flood((since, count): &mut (Moment, u32), now: Moment) -> Result<(), Broken> {
@@ -405,16 +403,4 @@ fn reason_of(status: &Status) -> CloseReason {
     } else {
         CloseReason::TransportError
     }
-}
-
-/// Text of a peer, without control characters and within its bound.
-fn shorten(text: &str) -> String {
-    let mut kept = String::new();
-    for c in text.chars().map(|c| if c.is_control() { ' ' } else { c }) {
-        if kept.len() + c.len_utf8() > EXPLANATION {
-            break;
-        }
-        kept.push(c);
-    }
-    kept
 }
