@@ -5,6 +5,8 @@
 //! that has not becomes suspect, or is nominated: its session's own task convicts or spares it.
 
 mod bench;
+#[cfg(test)]
+mod tests;
 
 use std::io;
 use std::sync::Arc;

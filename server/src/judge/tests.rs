@@ -1,0 +1,137 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use fleetbeat_liveness::fence::{Fence, InstanceId};
+use fleetbeat_liveness::moment::Moment;
+use fleetbeat_liveness::verdict::Verdict;
+use fleetbeat_proto::v1::CloseReason;
+use uuid::Uuid;
+
+use super::bench::Bench;
+use crate::clock::Clock;
+use crate::registry::{Agent, Facts, Link, Opening, Outbox, Registry, Session};
+
+/// D of the default tuning.
+const DEADLINE: Duration = Duration::from_secs(62);
+
+struct Trial {
+    registry: Arc<Registry>,
+    bench: Bench,
+    session: Arc<Session>,
+}
+
+impl Trial {
+    /// A server with two lanes; one agent has a session on the first.
+    fn begin() -> Self {
+        let registry = Arc::new(Registry::new(Clock::start(), 2, 60));
+        let opening = Opening {
+            agent_id: Uuid::from_bytes([1; 16]),
+            instance: InstanceId([1; 16]),
+            fence: Fence {
+                incarnation: 1,
+                connection: 1,
+            },
+            facts: Facts::default(),
+            applied: None,
+            volatile_state: false,
+            lane: 0,
+            outbox: Arc::new(Outbox::default()),
+            link: Arc::new(Link::default()),
+        };
+        let session = registry.open(opening).unwrap().session;
+        let bench = Bench::new(Arc::clone(&registry));
+        Self {
+            registry,
+            bench,
+            session,
+        }
+    }
+
+    fn agent(&self) -> &Arc<Agent> {
+        &self.session.agent
+    }
+
+    fn verdict(&self) -> Verdict {
+        self.agent().watch().verdict
+    }
+
+    fn later(&self, by: Duration) -> Moment {
+        self.session.last_heard() + by
+    }
+
+    /// The lanes in `running` show that they run.
+    fn tick(&self, running: &[usize], now: Moment) {
+        for lane in running {
+            self.registry.lanes()[*lane].ticked(now, now);
+        }
+    }
+}
+
+/// HARD-CASES A5: what a session that broke leaves behind is judged at D.
+#[test]
+fn an_agent_without_a_session_is_offline_at_its_deadline_and_not_before() {
+    let mut trial = Trial::begin();
+    let broke = CloseReason::TransportError;
+    trial.registry.end(&trial.session, broke, "broke", None);
+    let early = trial.later(DEADLINE - Duration::from_millis(10));
+    trial.tick(&[0, 1], early);
+    trial.bench.pass(early);
+    assert_eq!(trial.verdict(), Verdict::Suspect);
+    let due = trial.later(DEADLINE + Duration::from_millis(20));
+    trial.tick(&[0, 1], due);
+    trial.bench.pass(due);
+    assert_eq!(trial.verdict(), Verdict::Offline);
+}
+
+/// HARD-CASES A1: its Hello may lie unread on any lane that does not run.
+#[test]
+fn an_agent_without_a_session_is_not_called_offline_while_any_lane_is_stalled() {
+    let mut trial = Trial::begin();
+    let broke = CloseReason::TransportError;
+    trial.registry.end(&trial.session, broke, "broke", None);
+    let due = trial.later(DEADLINE + Duration::from_secs(5));
+    trial.tick(&[0], due);
+    trial.bench.pass(due);
+    assert_eq!(trial.verdict(), Verdict::Suspect);
+}
+
+/// HARD-CASES A1: a nomination that its lane does not answer makes the lane deaf and the agent unknown;
+/// after 30 s the lane is dead.
+#[test]
+fn a_lane_that_answers_no_nomination_is_deaf_and_later_dead() {
+    let mut trial = Trial::begin();
+    let due = trial.later(DEADLINE + Duration::from_millis(20));
+    trial.tick(&[0, 1], due);
+    assert_eq!(trial.bench.pass(due).nominated, 1);
+    let unanswered = due + Duration::from_millis(1_500);
+    trial.tick(&[0, 1], unanswered);
+    trial.bench.pass(unanswered);
+    assert_eq!(trial.verdict(), Verdict::Unknown);
+    assert!(trial.registry.lanes()[0].is_deaf());
+    assert!(!trial.registry.lanes()[1].is_deaf());
+    assert_eq!(trial.bench.dead_lane(unanswered), None);
+    let dead = due + Duration::from_secs(31);
+    trial.tick(&[0, 1], dead);
+    trial.bench.pass(dead);
+    assert_eq!(trial.bench.dead_lane(dead), Some(0));
+}
+
+/// HARD-CASES A2: a pause of the process is nobody's silence, and no lane died of it.
+#[test]
+fn a_pause_of_the_process_convicts_nobody_and_kills_no_lane() {
+    let mut trial = Trial::begin();
+    let start = trial.later(Duration::ZERO);
+    trial.tick(&[0, 1], start);
+    trial.bench.pass(start);
+    let resumed = trial.later(DEADLINE * 2);
+    trial.registry.judged_at(resumed, start);
+    trial.bench.stalled(resumed);
+    assert_eq!(trial.bench.pass(resumed).nominated, 0);
+    assert_eq!(trial.bench.dead_lane(resumed), None);
+    let settled = resumed + Duration::from_secs(2);
+    trial.tick(&[0, 1], settled);
+    assert_eq!(trial.bench.pass(settled).nominated, 0, "grace of a minute");
+    let over = resumed + Duration::from_secs(62);
+    trial.tick(&[0, 1], over);
+    assert_eq!(trial.bench.pass(over).nominated, 1);
+}
