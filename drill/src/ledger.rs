@@ -169,7 +169,7 @@ impl Ledger {
         let tables: Vec<(String, String)> = sqlx::query_as(
             "SELECT relname::text, quote_ident(relname) FROM pg_class
              WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p')
-               AND NOT relispartition AND relname !~ '^_' ORDER BY relname",
+               AND NOT relispartition AND relname <> 'schema_migrations' ORDER BY relname",
         )
         .fetch_all(&self.pool)
         .await?;
