@@ -104,6 +104,15 @@ impl Deafness {
         lived_through.map(|stall| stall.grace_until()).max()
     }
 
+    /// Length of the longest stall that a session opened at `opened` lived through and whose grace is
+    /// not over at `now`.
+    #[must_use]
+    pub fn lived_through(&self, opened: Moment, now: Moment) -> Option<Duration> {
+        let recent = self.recent.iter().filter(|stall| stall.began >= opened);
+        let recent = recent.filter(|stall| now < stall.grace_until());
+        recent.map(|stall| stall.ended.since(stall.began)).max()
+    }
+
     /// How many stalls there were.
     #[must_use]
     pub fn stalls(&self) -> u64 {

@@ -120,8 +120,8 @@ impl Recorder {
         self.finish.cancel();
         let in_time = tokio::time::timeout(patience, self.written).await.is_ok();
         self.give_up.cancel();
-        if !in_time {
-            let status = self.board.status(&self.queue);
+        let status = self.board.status(&self.queue);
+        if !in_time && status.backlog_rows > 0 {
             tracing::error!(
                 recorder.backlog_rows = status.backlog_rows,
                 reason = status.detail,

@@ -21,16 +21,18 @@ pub(crate) fn event(event: &Event, _: Style) -> String {
     .to_owned()
 }
 
-/// What happened. The server's sentence stands alone; without one, the facts do.
+/// What happened: the facts, then the server's sentence.
 pub(super) fn sentence(event: &Event) -> String {
-    if !event.detail.is_empty() {
-        return clean(&event.detail);
-    }
     let revision = event
         .revision
         .map(|revision| format!("revision {revision}"));
     let facts = [event.verdict.clone(), event.close_reason.clone(), revision];
-    facts.into_iter().flatten().collect::<Vec<_>>().join(" ")
+    let facts = facts.into_iter().flatten().collect::<Vec<_>>().join(" ");
+    match (facts.is_empty(), event.detail.is_empty()) {
+        (_, true) => facts,
+        (true, false) => clean(&event.detail),
+        (false, false) => format!("{facts}: {}", clean(&event.detail)),
+    }
 }
 
 fn or_dash(text: &str) -> String {
@@ -69,12 +71,15 @@ mod tests {
     }
 
     #[test]
-    fn the_servers_sentence_comes_before_bare_facts() {
+    fn the_servers_sentence_follows_the_facts() {
         let told = v1::Event {
             detail: "nothing for 62s".to_owned(),
             ..wire()
         };
-        assert!(event(&Event::from_wire(told), Style::PLAIN).ends_with("  nothing for 62s"));
+        assert!(
+            event(&Event::from_wire(told), Style::PLAIN)
+                .ends_with("  missed_heartbeats: nothing for 62s")
+        );
     }
 
     #[test]

@@ -4,14 +4,14 @@ use std::time::Duration;
 use anyhow::Context as _;
 use fleetbeat_liveness::backoff::absence_grace;
 use fleetbeat_liveness::tuning::Tuning;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{info, warn};
 use uuid::Uuid;
 
 use super::data_dir::DataDir;
-use crate::postgres::{Options as PrivateOptions, Private, Search};
+use crate::postgres::{self, Options as PrivateOptions, Private, Search};
 use crate::record::{Parts, Recorder, Remembered, Room};
 use crate::registry::Registry;
 use crate::settings::Settings;
@@ -88,6 +88,11 @@ impl History {
         self.private
             .as_ref()
             .map(|private| private.url().to_owned())
+    }
+
+    /// How the private Postgres is.
+    pub(super) fn private_state(&self) -> Option<watch::Receiver<postgres::State>> {
+        self.private.as_ref().map(Private::state)
     }
 
     pub(super) fn private_pid(&self) -> Option<u32> {

@@ -246,6 +246,10 @@ impl Front {
         let published = endpoints
             .publish(data_dir.path())
             .context("publish the endpoints")?;
+        if let Some(postgres) = history.private_state() {
+            let data_dir = data_dir.path().to_owned();
+            tasks.spawn(endpoints.follow(data_dir, postgres, stop.clone()));
+        }
         readiness.set(true).await;
         info!(lane = %lane_address, operator = %operator_address, "Serving");
         Ok(Self {

@@ -24,27 +24,18 @@ impl Trial {
     /// A server with two lanes; one agent has a session on the first.
     fn begin() -> Self {
         let registry = Arc::new(Registry::new(Clock::start(), 2, 60));
-        let opening = Opening {
-            agent_id: Uuid::from_bytes([1; 16]),
-            instance: InstanceId([1; 16]),
-            fence: Fence {
-                incarnation: 1,
-                connection: 1,
-            },
-            facts: Facts::default(),
-            applied: None,
-            volatile_state: false,
-            lane: 0,
-            outbox: Arc::new(Outbox::default()),
-            link: Arc::new(Link::default()),
-        };
-        let session = registry.open(opening).unwrap().session;
+        let session = open(&registry, 1);
         let bench = Bench::new(Arc::clone(&registry));
         Self {
             registry,
             bench,
             session,
         }
+    }
+
+    /// The agent's next Hello, which lay unread for a while.
+    fn hello(&mut self, connection: u64) {
+        self.session = open(&self.registry, connection);
     }
 
     fn agent(&self) -> &Arc<Agent> {
@@ -65,6 +56,24 @@ impl Trial {
             self.registry.lanes()[*lane].ticked(now, now);
         }
     }
+}
+
+fn open(registry: &Registry, connection: u64) -> Arc<Session> {
+    let opening = Opening {
+        agent_id: Uuid::from_bytes([1; 16]),
+        instance: InstanceId([1; 16]),
+        fence: Fence {
+            incarnation: 1,
+            connection,
+        },
+        facts: Facts::default(),
+        applied: None,
+        volatile_state: false,
+        lane: 0,
+        outbox: Arc::new(Outbox::default()),
+        link: Arc::new(Link::default()),
+    };
+    registry.open(opening).unwrap().session
 }
 
 /// HARD-CASES A5: what a session that broke leaves behind is judged at D.
@@ -134,4 +143,42 @@ fn a_pause_of_the_process_convicts_nobody_and_kills_no_lane() {
     let over = resumed + Duration::from_secs(62);
     trial.tick(&[0, 1], over);
     assert_eq!(trial.bench.pass(over).nominated, 1);
+}
+
+/// HARD-CASES A2: an agent that gave the server up during a stall is on its way back, and what its
+/// attempts during the stall left in the sockets proves nothing.
+#[test]
+fn an_agent_that_gave_up_a_stalled_server_is_unknown_until_it_had_time_to_return() {
+    let mut trial = Trial::begin();
+    let began = trial.registry.clock().now();
+    trial.session.beat(began, None);
+    let resumed = began + Duration::from_secs(35);
+    trial.registry.judged_at(resumed, began);
+    trial.tick(&[0, 1], resumed);
+    for connection in 2..5 {
+        let gave_up = CloseReason::PeerGaveUp;
+        trial.registry.end(&trial.session, gave_up, "gave up", None);
+        assert_eq!(trial.verdict(), Verdict::Unknown);
+        trial.hello(connection);
+        assert_eq!(trial.verdict(), Verdict::Online);
+    }
+    let broke = CloseReason::TransportError;
+    trial.registry.end(&trial.session, broke, "broke", None);
+    let later = resumed + Duration::from_secs(90);
+    trial.tick(&[0, 1], later);
+    trial.bench.pass(later);
+    assert_eq!(trial.verdict(), Verdict::Unknown);
+    let last = resumed + Duration::from_mins(10);
+    trial.tick(&[0, 1], last);
+    trial.bench.pass(last);
+    assert_eq!(trial.verdict(), Verdict::Offline);
+}
+
+#[test]
+fn an_agent_whose_session_breaks_without_a_stall_is_suspect() {
+    let trial = Trial::begin();
+    trial.tick(&[0, 1], trial.registry.clock().now());
+    let gave_up = CloseReason::PeerGaveUp;
+    trial.registry.end(&trial.session, gave_up, "gave up", None);
+    assert_eq!(trial.verdict(), Verdict::Suspect);
 }

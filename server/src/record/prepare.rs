@@ -74,6 +74,7 @@ fn known(recorded: Recorded) -> Known {
         },
         fence: recorded.fence,
         verdict: recorded.verdict.into(),
+        since: recorded.verdict_since,
         last_seen: recorded.last_seen_at,
         applied: recorded.applied,
     }

@@ -44,6 +44,7 @@ pub struct Known {
     pub facts: Facts,
     pub fence: Fence,
     pub verdict: Verdict,
+    pub since: OffsetDateTime,
     pub last_seen: Option<OffsetDateTime>,
     pub applied: Option<Revised>,
 }
@@ -63,6 +64,9 @@ pub(super) struct State {
     pub applied: Option<Revised>,
     /// Last valid message by the wall clock, for people; of a session it is computed.
     pub last_seen: Option<OffsetDateTime>,
+    /// When the oldest session opened since which the agent has not beaten: what it does until it beats
+    /// again follows from what happened to that one.
+    pub returning: Option<Moment>,
     /// When an `unknown` agent has had its fair chance to come back.
     pub decide_at: Option<Moment>,
     pub twin_seen: bool,
@@ -100,6 +104,7 @@ impl Agent {
             last: None,
             applied: None,
             last_seen: None,
+            returning: None,
             decide_at: None,
             twin_seen: false,
             journal: Journal::default(),

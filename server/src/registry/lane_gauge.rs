@@ -68,6 +68,14 @@ impl LaneGauge {
         now.since(Moment::from_nanos(self.ticked.load(Ordering::Acquire)))
     }
 
+    /// Length of the stall that a session opened at `opened` lived through and that still counts: the
+    /// one that is under way, or one whose grace is not over.
+    #[must_use]
+    pub fn lived_through(&self, opened: Moment, now: Moment) -> Option<Duration> {
+        let under_way = Some(self.idle(now)).filter(|idle| *idle > OVERDUE);
+        under_way.max(self.deafness.lock().lived_through(opened, now))
+    }
+
     /// Set by the judge while the lane leaves a nomination unanswered.
     ///
     /// Returns whether that changed anything.

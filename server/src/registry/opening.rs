@@ -199,6 +199,9 @@ impl Registry {
         state.fence = Some(fence);
         state.facts = Arc::new(facts);
         state.decide_at = None;
+        let before = state.session.as_ref().map(|older| older.opened);
+        let before = before.or(state.last.map(|last| last.opened));
+        state.returning = state.returning.or(before);
         state.last = None;
         let opened = Transition::SessionOpened {
             session: session.id,

@@ -15,7 +15,7 @@ use crate::clock::Clock;
 
 const SHARDS: usize = 64;
 /// A revision above this is no revision: nobody retunes so often.
-const REVISION_MOST: u64 = 1 << 53;
+const REVISION_MOST: u64 = 1 << 40;
 /// Agents that one server holds in memory, with or without a session: about 1 KiB each.
 pub(super) const AGENTS_MOST: usize = 1_000_000;
 
@@ -127,6 +127,11 @@ impl Registry {
         self.deafness.lock().grace_for(opened)
     }
 
+    /// As [`LaneGauge::lived_through`], for stalls of the whole process.
+    pub(super) fn lived_through(&self, opened: Moment, now: Moment) -> Option<Duration> {
+        self.deafness.lock().lived_through(opened, now)
+    }
+
     /// Stalls of the whole process.
     #[must_use]
     pub fn deafness(&self) -> Deafness {
@@ -202,6 +207,7 @@ impl Registry {
         state.applied = known.applied;
         state.last_seen = known.last_seen;
         state.verdict = known.verdict;
+        state.since = known.since;
         if matches!(
             known.verdict,
             Verdict::Online | Verdict::Suspect | Verdict::Unknown

@@ -319,6 +319,8 @@ impl Session {
             Effect::Settled { .. } => self.publish(&state.retune),
             Effect::Superseded | Effect::Unknown => return None,
         }
+        // A beat is owed from here on, within the T that is in force.
+        self.pinged.fetch_max(now.as_nanos(), Ordering::Relaxed);
         state.refused = refused.then(|| (revision, reason.to_owned()));
         if !refused {
             state.acknowledged = Some(*state.retune.applied());

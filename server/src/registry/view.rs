@@ -22,7 +22,7 @@ pub struct AgentView {
     pub fence: Option<Fence>,
     /// Last valid message, by the wall clock.
     pub last_seen: Option<OffsetDateTime>,
-    /// Its age on the monotonic clock; `None` when this run never heard the agent.
+    /// Its age: on the monotonic clock, or by the wall clock when an earlier run heard it.
     pub age: Option<Duration>,
     pub session: Option<SessionView>,
     /// What the agent acknowledged last.
@@ -75,7 +75,7 @@ impl Agent {
             because: state.because.clone(),
             fence: state.fence,
             last_seen: age.map(|age| wall - age).or(state.last_seen),
-            age,
+            age: age.or_else(|| (wall - state.last_seen?).try_into().ok()),
             session,
             applied,
             twin_seen: state.twin_seen,
