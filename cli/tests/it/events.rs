@@ -34,8 +34,8 @@ fn recorded(ids: std::ops::RangeInclusive<u64>) -> State {
 fn events_are_a_line_each() {
     let fleet = Fleet::start(recorded(1..=2));
     let run = fleetbeat(&fleet, &["events", "--agent", "web-1", "-n", "7"]).must_exit(0);
-    let line =
-        "2026-11-30 15:42:35.123Z  session_closed   web-1             edge          event number";
+    let line = "2026-11-30 15:42:35.123Z  session_closed   web-1             edge          goodbye: \
+                event number";
     assert_eq!(run.out, format!("{line} 1\n{line} 2\n"));
     let request = fleet.state().watches[0].clone();
     assert_eq!(
