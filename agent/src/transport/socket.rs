@@ -36,25 +36,13 @@ impl Handle {
 
     /// Lets the kernel tolerate what `tuning` tolerates. Cheap when nothing changed.
     pub(crate) fn follow(&mut self, tuning: &Tuning) -> io::Result<()> {
-        let wanted = user_timeout(tuning);
+        let wanted = tuning.expectation().kernel_gives_up_after;
         if self.user_timeout != Some(wanted) {
             self.socket.set_tcp_user_timeout(Some(wanted))?;
             self.user_timeout = Some(wanted);
         }
         Ok(())
     }
-}
-
-/// How long data may stay unacknowledged: D + W. With gaps long enough for keepalive to probe, the
-/// kernel applies this time to the probes as well, so it must leave room for all of them: one lost probe
-/// would end the connection.
-fn user_timeout(tuning: &Tuning) -> Duration {
-    let expected = tuning.expectation();
-    let wanted = expected.offline_after + tuning.timeout();
-    if tuning.interval().max(expected.reverse_gap) < KEEPALIVE_IDLE {
-        return wanted;
-    }
-    wanted.max(KEEPALIVE_IDLE + KEEPALIVE_INTERVAL * KEEPALIVE_PROBES)
 }
 
 #[cfg(test)]
@@ -64,26 +52,11 @@ mod tests {
     use fleetbeat_liveness::Tuning;
     use tokio::net::{TcpListener, TcpStream};
 
-    use super::{Handle, user_timeout};
+    use super::Handle;
 
     fn tuning(interval: u64, misses: u32, timeout: u64, pong_every: u32) -> Tuning {
         let (interval, timeout) = (Duration::from_secs(interval), Duration::from_secs(timeout));
         Tuning::new(interval, misses, timeout, pong_every).unwrap()
-    }
-
-    /// Field report A12 and hard case B4.
-    #[test]
-    fn the_kernel_waits_for_the_deadline_and_for_every_keepalive_probe() {
-        assert_eq!(user_timeout(&tuning(20, 3, 2, 1)), Duration::from_secs(64));
-        assert_eq!(
-            user_timeout(&tuning(120, 1, 2, 1)),
-            Duration::from_secs(210)
-        );
-        assert_eq!(user_timeout(&tuning(20, 3, 2, 6)), Duration::from_secs(210));
-        assert_eq!(
-            user_timeout(&tuning(300, 3, 5, 1)),
-            Duration::from_secs(910)
-        );
     }
 
     #[tokio::test]

@@ -47,6 +47,8 @@ pub struct Server {
 #[derive(Debug)]
 struct Front {
     lanes: Vec<Lane>,
+    /// Shakes hands for the lanes when agents speak TLS.
+    gate: Option<Gate>,
     judge: Judge,
     readiness: Readiness,
     lane_address: SocketAddr,
@@ -125,7 +127,8 @@ impl Server {
         if tokio::time::timeout(LAST_WORDS, left).await.is_err() {
             front.hard.cancel();
         }
-        while front.lanes.iter().any(|lane| !lane.is_finished()) {
+        let gate_runs = || front.gate.as_ref().is_some_and(|gate| !gate.is_finished());
+        while gate_runs() || front.lanes.iter().any(|lane| !lane.is_finished()) {
             tokio::time::sleep(LOOK).await;
         }
         front.judge.stop();
@@ -193,7 +196,7 @@ impl Front {
         }
 
         let (lane_address, operator_address) = (ports.lane_address, ports.operator.address()?);
-        let lanes = start_lanes(ports.lanes, settings, registry, (&soft, &hard))?;
+        let (lanes, gate) = start_lanes(ports.lanes, settings, registry, (&soft, &hard))?;
         let judge = Judge::start(Arc::clone(registry), |lane| {
             process::end(&format!("lane {lane} has not answered for 30 s"));
         })?;
@@ -254,6 +257,7 @@ impl Front {
         info!(lane = %lane_address, operator = %operator_address, "Serving");
         Ok(Self {
             lanes,
+            gate,
             judge,
             readiness,
             lane_address,
@@ -309,7 +313,7 @@ fn start_lanes(
     settings: &Settings,
     registry: &Arc<Registry>,
     (soft, hard): (&CancellationToken, &CancellationToken),
-) -> anyhow::Result<Vec<Lane>> {
+) -> anyhow::Result<(Vec<Lane>, Option<Gate>)> {
     let name = settings.server_name();
     let tls = settings
         .lane
@@ -323,10 +327,10 @@ fn start_lanes(
         let lane = Lane::start(index, registry, &name, listener, soft.clone(), hard.clone());
         lanes.push(lane.with_context(|| format!("start lane {index}"))?);
     }
-    if let (Some(tls), Some(listener)) = (tls, gated) {
-        Gate::start(listener, tls, &lanes, soft.clone()).context("start the TLS gate")?;
-    }
-    Ok(lanes)
+    let gate = tls
+        .zip(gated)
+        .map(|(tls, listener)| Gate::start(listener, tls, &lanes, soft.clone()));
+    Ok((lanes, gate.transpose().context("start the TLS gate")?))
 }
 
 /// The token in the data directory: whoever can read it may do everything.

@@ -86,14 +86,15 @@ async fn run(
     let (lanes, turn) = (Arc::new(lanes), Arc::new(AtomicUsize::new(0)));
     loop {
         // Without a permit nothing is accepted: the kernel's backlog holds what cannot be served yet.
-        let Ok(permit) = Arc::clone(&permits).acquire_owned().await else {
-            return;
+        let admitted = async {
+            let permit = Arc::clone(&permits).acquire_owned().await;
+            (permit, accept(Some(listener)).await)
         };
-        let accepted = tokio::select! {
+        let admitted = tokio::select! {
             () = soft.cancelled() => return,
-            accepted = accept(Some(listener)) => accepted,
+            admitted = admitted => admitted,
         };
-        let Some((stream, peer)) = accepted else {
+        let (Ok(permit), Some((stream, peer))) = admitted else {
             continue;
         };
         let (acceptor, lanes, turn) = (acceptor.clone(), Arc::clone(&lanes), Arc::clone(&turn));

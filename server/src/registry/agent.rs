@@ -148,12 +148,6 @@ impl Agent {
     pub fn take_journal(&self) -> Vec<Entry> {
         self.lock().journal.take()
     }
-
-    /// True while transitions wait for the recorder.
-    #[must_use]
-    pub fn has_journal(&self) -> bool {
-        !self.lock().journal.is_empty()
-    }
 }
 
 impl State {
