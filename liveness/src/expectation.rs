@@ -18,6 +18,9 @@ pub struct Expectation {
     /// so that it never ends what the judge tolerates; at least 210 s where gaps reach 120 s, because
     /// keepalive probes run then and one lost probe must not end the connection.
     pub kernel_gives_up_after: Duration,
+    /// How far to look back, when this agent is silent, for whether anybody else was heard:
+    /// `max(W, (N−1)·T)`, in which a live fleet sends enough to tell.
+    pub look_back: Duration,
 }
 
 impl Expectation {
@@ -30,6 +33,7 @@ impl Expectation {
             reverse_gap: self.reverse_gap.max(other.reverse_gap),
             server_dead_after: self.server_dead_after.max(other.server_dead_after),
             kernel_gives_up_after: self.kernel_gives_up_after.max(other.kernel_gives_up_after),
+            look_back: self.look_back.max(other.look_back),
         }
     }
 }

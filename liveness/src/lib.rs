@@ -13,6 +13,7 @@
 //! | when the agent sends | [`beat`] |
 //! | when the agent comes back | [`backoff`] |
 //! | who is silent for too long | [`verdict`], [`deafness`], [`wheel`] |
+//! | whether the silence is the server's own | [`hearing`], [`hold`], [`outage`] |
 //! | which of two sessions is the newer | [`fence`] |
 //! | how round trips are kept | [`rtt`], [`histogram`] |
 
@@ -22,8 +23,11 @@ pub mod deafness;
 mod draw;
 pub mod expectation;
 pub mod fence;
+pub mod hearing;
 pub mod histogram;
+pub mod hold;
 pub mod moment;
+pub mod outage;
 pub mod policy;
 pub mod retune;
 pub mod rtt;

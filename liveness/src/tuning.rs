@@ -110,6 +110,7 @@ impl Tuning {
             reverse_gap,
             server_dead_after: reverse_gap * self.misses + self.timeout,
             kernel_gives_up_after: self.kernel_gives_up_after(),
+            look_back: self.timeout.max(self.interval * (self.misses - 1)),
         }
     }
 

@@ -6,6 +6,7 @@ mod deafness;
 mod fence;
 mod given;
 mod histogram;
+mod hold;
 mod policy;
 mod retune;
 mod rtt;

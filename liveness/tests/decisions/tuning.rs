@@ -103,6 +103,7 @@ fn a_tuning_compiles_to_what_each_side_expects() {
         reverse_gap: secs(200),
         server_dead_after: secs(602),
         kernel_gives_up_after: secs(210),
+        look_back: secs(40),
     };
     assert_eq!(lease.expectation(), expected);
     assert_eq!(Tuning::default().deadline(), secs(62));
