@@ -1,8 +1,9 @@
 //! How the parameters are verified: real processes on a stage, swarms of simulated agents over the
-//! real contract, and the story that the demonstration tells.
+//! real contract, a relay that misbehaves between them, and the story that the demonstration tells.
 
 pub mod clock;
 pub mod ledger;
+pub mod relay;
 pub mod stage;
 pub mod story;
 pub mod swarm;

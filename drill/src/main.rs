@@ -5,6 +5,7 @@
 )]
 
 mod demo_command;
+mod relay_command;
 mod swarm_command;
 
 use std::process::ExitCode;
@@ -26,6 +27,8 @@ struct Arguments {
 enum Drill {
     /// Simulated agents over the real contract, until SIGTERM or for some seconds
     Swarm(swarm_command::Arguments),
+    /// A TCP relay that misbehaves as told, until SIGTERM or Ctrl-C
+    Relay(relay_command::Arguments),
     /// The main job as a story on real processes; stays up until Ctrl-C
     Demo(demo_command::Arguments),
 }
@@ -33,6 +36,7 @@ enum Drill {
 fn main() -> ExitCode {
     let done = match Arguments::parse().drill {
         Drill::Swarm(arguments) => swarm_command::run(arguments),
+        Drill::Relay(arguments) => relay_command::run(&arguments),
         Drill::Demo(arguments) => demo_command::run(&arguments),
     };
     done.unwrap_or_else(|error| {
