@@ -16,7 +16,7 @@ const LEAST: Duration = Duration::from_millis(100);
 
 /// What to do before the next attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Plan {
+pub struct Plan {
     pub wait: Duration,
     /// Take an incarnation above this one first.
     pub above: Option<Fence>,
@@ -24,7 +24,7 @@ pub(crate) struct Plan {
 
 /// The retry state of the agent.
 #[derive(Debug)]
-pub(crate) struct Comeback<R> {
+pub struct Comeback<R> {
     backoff: Backoff,
     rng: R,
     /// The attempt under way already follows a `stale_floor`.
@@ -32,7 +32,7 @@ pub(crate) struct Comeback<R> {
 }
 
 impl<R: Rng> Comeback<R> {
-    pub(crate) fn new(rng: R) -> Self {
+    pub fn new(rng: R) -> Self {
         Self {
             backoff: Backoff::new(Params::default()),
             rng,
@@ -41,17 +41,17 @@ impl<R: Rng> Comeback<R> {
     }
 
     /// No stream came about.
-    pub(crate) fn after_failure(&mut self) -> Duration {
+    pub fn after_failure(&mut self) -> Duration {
         self.backoff.connect_failed(&mut self.rng)
     }
 
     /// The server counts as unavailable and is only probed.
-    pub(crate) fn probing(&self) -> bool {
+    pub fn probing(&self) -> bool {
         self.backoff.breaker_open()
     }
 
     /// A stream ended, with or without a session on it.
-    pub(crate) fn after(&mut self, ending: &Ending) -> Plan {
+    pub fn after(&mut self, ending: &Ending) -> Plan {
         let raised = std::mem::take(&mut self.raised);
         if let Cause::Told(told) = ending.cause
             && let Some(floor) = told.floor

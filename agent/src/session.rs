@@ -8,7 +8,7 @@ mod judge;
 mod pulse;
 mod tuning;
 
-pub(crate) use ending::{Cause, Ending, Told};
+pub use ending::{Cause, Ending, Told};
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -34,7 +34,7 @@ const MAX_TEXT: usize = 255;
     clippy::large_enum_variant,
     reason = "nearly all are messages, and a box would cost every beat an allocation"
 )]
-pub(crate) enum Output {
+pub enum Output {
     Send(Upward),
     /// The server welcomed this agent.
     Welcomed {
@@ -66,7 +66,7 @@ enum Phase {
 
 /// See the module.
 #[derive(Debug)]
-pub(crate) struct Session<R> {
+pub struct Session<R> {
     rng: R,
     phase: Phase,
     in_force: Revised,
@@ -82,7 +82,7 @@ pub(crate) struct Session<R> {
 
 impl<R: Rng> Session<R> {
     /// Hello was handed to the transport at `now`; it reported `applied`.
-    pub(crate) fn greet(now: Moment, applied: Option<Revised>, rng: R) -> Self {
+    pub fn greet(now: Moment, applied: Option<Revised>, rng: R) -> Self {
         let in_force = applied.unwrap_or(Revised {
             revision: 0,
             tuning: fleetbeat_liveness::Tuning::default(),
@@ -104,12 +104,12 @@ impl<R: Rng> Session<R> {
     }
 
     /// The next thing to do; `None` until something happens.
-    pub(crate) fn poll(&mut self) -> Option<Output> {
+    pub fn poll(&mut self) -> Option<Output> {
         self.outputs.pop_front()
     }
 
     /// When [`Session::handle_timeout`] wants to be called.
-    pub(crate) fn poll_timeout(&self) -> Moment {
+    pub fn poll_timeout(&self) -> Moment {
         match self.phase {
             Phase::Greeting { by } => by,
             Phase::Live { .. } => self
@@ -121,15 +121,15 @@ impl<R: Rng> Session<R> {
     }
 
     /// What this agent and the server expect of each other.
-    pub(crate) fn expectation(&self) -> Expectation {
+    pub fn expectation(&self) -> Expectation {
         self.in_force.tuning.expectation()
     }
 
-    pub(crate) fn in_force(&self) -> &Revised {
+    pub fn in_force(&self) -> &Revised {
         &self.in_force
     }
 
-    pub(crate) fn handle_message(&mut self, now: Moment, message: v1::FromServer) {
+    pub fn handle_message(&mut self, now: Moment, message: v1::FromServer) {
         match (self.phase, message.message) {
             (Phase::Over, _) | (Phase::Greeting { .. }, None) => {}
             (Phase::Greeting { .. }, Some(Downward::Welcome(welcome))) => {
@@ -167,7 +167,7 @@ impl<R: Rng> Session<R> {
 
     /// To be called at [`Session::poll_timeout`], late calls included. `waiting` counts the messages
     /// that the transport did not take yet.
-    pub(crate) fn handle_timeout(&mut self, now: Moment, waiting: usize) {
+    pub fn handle_timeout(&mut self, now: Moment, waiting: usize) {
         match self.phase {
             Phase::Greeting { by } if now >= by => {
                 self.give_up(now, Cause::Broken, "no Welcome within 10 s of Hello");
@@ -188,13 +188,13 @@ impl<R: Rng> Session<R> {
     }
 
     /// The agent's own loop ran `late` behind its timer.
-    pub(crate) fn lagged(&mut self, late: Duration) {
+    pub fn lagged(&mut self, late: Duration) {
         self.pulse.lagged(late);
     }
 
     /// The host was suspended. For less than the deadline the server may still hold the session, which a
     /// PING shows at once.
-    pub(crate) fn slept(&mut self, now: Moment, slept: Duration, waiting: usize) {
+    pub fn slept(&mut self, now: Moment, slept: Duration, waiting: usize) {
         if !self.live() {
             return;
         }
@@ -207,18 +207,18 @@ impl<R: Rng> Session<R> {
     }
 
     /// The stream ended or broke without a word.
-    pub(crate) fn broken(&mut self, now: Moment, detail: &str) {
+    pub fn broken(&mut self, now: Moment, detail: &str) {
         self.end(now, Cause::Broken, detail);
     }
 
     /// A planned end.
-    pub(crate) fn leave(&mut self, now: Moment, detail: &str) {
+    pub fn leave(&mut self, now: Moment, detail: &str) {
         self.goodbye(now, v1::CloseReason::Goodbye, detail);
         self.end(now, Cause::Goodbye, detail);
     }
 
     /// The server cannot be confirmed.
-    pub(crate) fn give_up(&mut self, now: Moment, cause: Cause, detail: &str) {
+    pub fn give_up(&mut self, now: Moment, cause: Cause, detail: &str) {
         self.goodbye(now, v1::CloseReason::PeerGaveUp, detail);
         self.end(now, cause, detail);
     }

@@ -57,6 +57,12 @@ impl Pulse {
     pub fn nominations(&self) -> u64 {
         self.nominations.load(Ordering::Relaxed)
     }
+
+    fn passed(&self, now: Moment, bench: &Bench, nominated: u64) {
+        self.last_pass.store(now.as_nanos(), Ordering::Relaxed);
+        self.watched.store(bench.watched(), Ordering::Relaxed);
+        self.nominations.fetch_add(nominated, Ordering::Relaxed);
+    }
 }
 
 impl Judge {
@@ -72,7 +78,7 @@ impl Judge {
     ) -> io::Result<Self> {
         let (pulse, stop) = (Arc::new(Pulse::default()), Arc::new(AtomicBool::new(false)));
         let (shown, stopped) = (Arc::clone(&pulse), Arc::clone(&stop));
-        let run = move || run(&registry, &shown, &stopped, lane_died);
+        let run = move || run(registry, shown, &stopped, lane_died);
         let thread = std::thread::Builder::new()
             .name("judge".to_owned())
             .spawn(run)?;
@@ -98,33 +104,70 @@ impl Judge {
     }
 }
 
-fn run(registry: &Arc<Registry>, pulse: &Pulse, stop: &AtomicBool, lane_died: impl FnOnce(usize)) {
-    let clock = registry.clock();
-    let mut bench = Bench::new(Arc::clone(registry));
-    let mut due = clock.now();
+fn run(
+    registry: Arc<Registry>,
+    pulse: Arc<Pulse>,
+    stop: &AtomicBool,
+    lane_died: impl FnOnce(usize),
+) {
+    let mut sitting = Sitting::new(registry, pulse);
     while !stop.load(Ordering::Relaxed) {
+        match sitting.pass() {
+            Next::Pause(pause) => std::thread::sleep(pause),
+            Next::LaneDied(lane) => return lane_died(lane),
+        }
+    }
+}
+
+/// The judge at work, pass by pass, without the thread that it runs on.
+#[derive(Debug)]
+pub struct Sitting {
+    registry: Arc<Registry>,
+    bench: Bench,
+    pulse: Arc<Pulse>,
+    /// When the next pass should begin.
+    due: Moment,
+}
+
+/// What to do after a pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Begin the next one so much later.
+    Pause(Duration),
+    /// This lane has not answered for 30 s: the process can no longer do its work.
+    LaneDied(usize),
+}
+
+impl Sitting {
+    #[must_use]
+    pub fn new(registry: Arc<Registry>, pulse: Arc<Pulse>) -> Self {
+        Self {
+            bench: Bench::new(Arc::clone(&registry)),
+            due: registry.clock().now(),
+            registry,
+            pulse,
+        }
+    }
+
+    /// Notices whether the judge was stalled, and looks at everybody who is due.
+    pub fn pass(&mut self) -> Next {
+        let clock = self.registry.clock();
         let now = clock.now();
-        if let Some(length) = registry.judged_at(now, due) {
+        if let Some(length) = self.registry.judged_at(now, self.due) {
             warn!(
                 stall_ms = length.as_millis(),
                 "Server was stalled, verdicts are held back"
             );
-            bench.stalled(now);
+            self.bench.stalled(now);
         }
-        let pass = bench.pass(now);
-        pulse
-            .last_pass
-            .store(clock.now().as_nanos(), Ordering::Relaxed);
-        pulse.watched.store(bench.watched(), Ordering::Relaxed);
-        pulse
-            .nominations
-            .fetch_add(pass.nominated, Ordering::Relaxed);
-        if let Some(lane) = bench.dead_lane(now) {
-            return lane_died(lane);
+        let pass = self.bench.pass(now);
+        self.pulse.passed(clock.now(), &self.bench, pass.nominated);
+        if let Some(lane) = self.bench.dead_lane(now) {
+            return Next::LaneDied(lane);
         }
         let pause = if pass.more { Duration::ZERO } else { PASS };
         // From the beginning of this pass: one that was stopped in its middle is a stall as well.
-        due = now + pause;
-        std::thread::sleep(pause);
+        self.due = now + pause;
+        Next::Pause(pause)
     }
 }

@@ -4,9 +4,11 @@
 //! runs every session they carry. Nothing here waits for Postgres, for a lock that is held across a
 //! send, for the console or for an alert.
 //!
-//! One beat: socket → the connection's task → HTTP/2 → the session's [`pump`] stores when it was heard
-//! and places the PONG → the session's [`mail`] hands it to HTTP/2 → socket. One wake-up of one task.
+//! One beat: socket → the connection's task → HTTP/2 → the session's [`pump`] → its [`Attendance`], which
+//! stores when it was heard and places the PONG → the session's [`Mail`] hands it to HTTP/2 → socket.
+//! One wake-up of one task.
 
+mod attendance;
 mod bell;
 mod connection;
 mod gate;
@@ -36,7 +38,9 @@ use crate::registry::{LaneGauge, Registry};
 use connection::Connection;
 use wire::{Io, Wire};
 
+pub use attendance::Attendance;
 pub use gate::Gate;
+pub use mail::Mail;
 
 /// How often a lane measures its own lag.
 const TICK: Duration = Duration::from_millis(100);
@@ -52,13 +56,27 @@ const BREATH: Duration = Duration::from_millis(50);
 
 /// What the sessions of a lane share.
 #[derive(Debug)]
-pub(crate) struct Context {
+pub struct Context {
     registry: Arc<Registry>,
     clock: Clock,
     lane: usize,
     gauge: Arc<LaneGauge>,
     /// Names this server in Welcome.
     server: String,
+}
+
+impl Context {
+    /// Of lane `index` of `registry`; `server` names the server in Welcome.
+    #[must_use]
+    pub fn new(registry: &Arc<Registry>, index: usize, server: &str) -> Self {
+        Self {
+            registry: Arc::clone(registry),
+            clock: registry.clock(),
+            lane: index,
+            gauge: Arc::clone(&registry.lanes()[index]),
+            server: server.to_owned(),
+        }
+    }
 }
 
 /// A connection that a gate has authenticated.
@@ -90,13 +108,7 @@ impl Lane {
         soft: CancellationToken,
         hard: CancellationToken,
     ) -> io::Result<Self> {
-        let context = Arc::new(Context {
-            registry: Arc::clone(registry),
-            clock: registry.clock(),
-            lane: index,
-            gauge: Arc::clone(&registry.lanes()[index]),
-            server: server.to_owned(),
-        });
+        let context = Arc::new(Context::new(registry, index, server));
         let (arrivals, inbox) = mpsc::channel(HANDED_OVER);
         let runtime = || {
             let mut builder = Builder::new_current_thread();

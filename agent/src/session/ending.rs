@@ -9,7 +9,7 @@ const BEYOND: u64 = 1 << 62;
 
 /// How a session, or the attempt to open one, ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Ending {
+pub struct Ending {
     pub cause: Cause,
     /// At most 255 bytes, for people.
     pub detail: String,
@@ -20,7 +20,7 @@ pub(crate) struct Ending {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Cause {
+pub enum Cause {
     /// Nothing arrived from the server for too long.
     ServerSilent,
     /// The stream or its connection broke, or the server broke the contract.
@@ -35,7 +35,7 @@ pub(crate) enum Cause {
 
 /// The server's Bye.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Told {
+pub struct Told {
     pub reason: v1::CloseReason,
     /// Earliest and latest time for the next attempt, counted from receipt.
     pub window: Option<(Duration, Duration)>,
@@ -44,7 +44,7 @@ pub(crate) struct Told {
 }
 
 impl Told {
-    pub(crate) fn from_wire(bye: &v1::Bye) -> Self {
+    pub fn from_wire(bye: &v1::Bye) -> Self {
         let least = bye.retry_after_min_ns.map(Duration::from_nanos);
         let most = bye.retry_after_max_ns.map(Duration::from_nanos);
         Self {
@@ -61,14 +61,16 @@ impl Told {
     }
 
     /// Nothing this agent could take passes the floor: the server's record of it is damaged.
-    pub(crate) fn floor_beyond_reach(&self) -> bool {
+    #[must_use]
+    pub fn floor_beyond_reach(&self) -> bool {
         self.floor.is_some_and(|floor| floor.incarnation >= BEYOND)
     }
 }
 
 impl Ending {
     /// The account of it for the next Hello, `away` later.
-    pub(crate) fn account(&self, away: Duration) -> v1::LastEnding {
+    #[must_use]
+    pub fn account(&self, away: Duration) -> v1::LastEnding {
         use v1::last_ending::Cause as Wire;
         let (cause, bye) = match self.cause {
             Cause::ServerSilent => (Wire::ServerSilent, v1::CloseReason::Unspecified),
@@ -87,7 +89,8 @@ impl Ending {
     }
 
     /// The reason as logs carry it.
-    pub(crate) fn word(&self) -> &'static str {
+    #[must_use]
+    pub fn word(&self) -> &'static str {
         match self.cause {
             Cause::ServerSilent => "server_silent",
             Cause::Broken => "transport_error",

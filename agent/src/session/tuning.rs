@@ -46,7 +46,7 @@ pub(super) enum Verdict {
 
 impl<R: Rng> Session<R> {
     /// `revised` survives a restart, or cannot be made to: either way it is in force.
-    pub(crate) fn kept(&mut self, now: Moment, revised: Revised) {
+    pub fn kept(&mut self, now: Moment, revised: Revised) {
         let Some(unkept) = self.unkept.take_if(|unkept| unkept.revised == revised) else {
             return;
         };

@@ -17,9 +17,16 @@ const NOTABLE_LAG: Duration = Duration::from_millis(50);
 
 /// Response body of one session.
 #[derive(Debug)]
-pub(crate) struct Mail {
-    pub(super) outbox: Arc<Outbox>,
-    pub(super) context: Arc<super::Context>,
+pub struct Mail {
+    outbox: Arc<Outbox>,
+    context: Arc<super::Context>,
+}
+
+impl Mail {
+    #[must_use]
+    pub fn new(outbox: Arc<Outbox>, context: Arc<super::Context>) -> Self {
+        Self { outbox, context }
+    }
 }
 
 impl Stream for Mail {

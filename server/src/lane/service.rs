@@ -86,9 +86,6 @@ impl SessionService for Door {
             self.peer,
         );
         self.porch.0.lock().push(pump);
-        Ok(Response::new(Mail {
-            outbox,
-            context: Arc::clone(&self.context),
-        }))
+        Ok(Response::new(Mail::new(outbox, Arc::clone(&self.context))))
     }
 }
