@@ -37,7 +37,7 @@ impl LaneGauge {
 
     /// The lane's runtime woke at `now` and should have woken at `due`. Returns the length of the
     /// stall when there was one.
-    pub(crate) fn ticked(&self, now: Moment, due: Moment) -> Option<Duration> {
+    pub fn ticked(&self, now: Moment, due: Moment) -> Option<Duration> {
         self.lag_ns.store(nanos(now.since(due)), Ordering::Relaxed);
         let stall = self.deafness.lock().observe(now, due);
         if stall.is_some() {
