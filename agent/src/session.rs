@@ -13,6 +13,7 @@ pub use ending::{Cause, Ending, Told};
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use fleetbeat_liveness::adaptive::{Pace, server_dead_after};
 use fleetbeat_liveness::beat::Beats;
 use fleetbeat_liveness::{Expectation, Moment, Revised};
 use fleetbeat_proto::v1::from_agent::Message as Upward;
@@ -21,7 +22,7 @@ use fleetbeat_proto::{PROTOCOL, free_text, v1};
 use rand::Rng;
 
 use judge::Judge;
-use pulse::Pulse;
+use pulse::{Answer, Pulse};
 use tuning::Unkept;
 
 /// The server has this long from Hello to Welcome.
@@ -74,6 +75,7 @@ pub struct Session<R> {
     acknowledged: Option<Revised>,
     unkept: Option<Unkept>,
     beats: Beats,
+    pace: Pace,
     judge: Judge,
     pulse: Pulse,
     spread: Duration,
@@ -96,6 +98,7 @@ impl<R: Rng> Session<R> {
             acknowledged: applied,
             unkept: None,
             beats: Beats::new(in_force.tuning.interval()),
+            pace: Pace::new(&in_force.tuning),
             judge: Judge::new(now),
             pulse: Pulse::new(now),
             spread: Duration::ZERO,
@@ -148,10 +151,7 @@ impl<R: Rng> Session<R> {
             }
             (Phase::Live { .. }, None) => self.judge.heard(now),
             (Phase::Live { .. }, Some(Downward::Pong(pong))) => {
-                // One that answers no PING of this stream proves nothing.
-                if self.pulse.answered(now, &pong) {
-                    self.judge.heard(now);
-                }
+                self.answered(now, &pong);
             }
             (Phase::Live { .. }, Some(Downward::Check(check))) => {
                 self.judge.heard(now);
@@ -228,7 +228,20 @@ impl<R: Rng> Session<R> {
     }
 
     fn dead_after(&self) -> Duration {
-        self.expectation().server_dead_after
+        server_dead_after(&self.expectation(), self.pace.p95())
+    }
+
+    /// A PONG that answers no PING of this stream proves nothing.
+    fn answered(&mut self, now: Moment, pong: &v1::Pong) {
+        let trip = match self.pulse.answered(now, pong) {
+            Answer::Stranger => return,
+            Answer::Life => None,
+            Answer::Trip(trip) => Some(trip),
+        };
+        self.judge.heard(now);
+        let lag = Duration::from_nanos(pong.lag_ns.unwrap_or(0));
+        let interval = self.pace.answered(trip, lag, &self.in_force.tuning);
+        self.beats.paced(interval, now, &mut self.rng);
     }
 
     fn ping_due(&self) -> Moment {

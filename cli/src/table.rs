@@ -3,11 +3,13 @@
 mod agent;
 mod event;
 mod grid;
+mod preset;
 mod status;
 mod tuning;
 
 pub(crate) use agent::{agent, agents};
 pub(crate) use event::event;
+pub(crate) use preset::presets;
 pub(crate) use status::status;
 pub(crate) use tuning::{
     changes, outcome, policies, progress, progress_brief, progress_line, revisions,

@@ -8,6 +8,7 @@
 
 mod agent;
 mod event;
+mod preset;
 mod status;
 mod tuning;
 
@@ -15,6 +16,7 @@ use serde::{Serialize, Serializer};
 
 pub(crate) use agent::{Agent, AgentDetails, AgentList, Session};
 pub(crate) use event::Event;
+pub(crate) use preset::Presets;
 pub(crate) use status::{Judge, Recorder, Status};
 pub(crate) use tuning::{
     Change, Outcome, Policies, Policy, Progress, Revised, Revision, Revisions, Tuning,

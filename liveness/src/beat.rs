@@ -66,7 +66,7 @@ impl Beats {
         self.due
     }
 
-    /// T in force.
+    /// T in force, or what is left of it in adaptive mode.
     #[must_use]
     pub fn interval(&self) -> Duration {
         self.interval
@@ -115,6 +115,17 @@ impl Beats {
                 self.phase = Phase::Spread;
                 self.due = (now + draw::below(interval, rng)).min(self.ping_by);
             }
+        }
+    }
+
+    /// The gap between two beats is `interval` from here on, at most the T in force: of adaptive mode, see
+    /// [`crate::adaptive::Pace`]. A shorter one brings the next PING forward, counted from the last, so that
+    /// agents that learn of a slow path together keep their phases.
+    pub fn paced(&mut self, interval: Duration, now: Moment, rng: &mut impl Rng) {
+        let shorter = interval < self.interval;
+        self.interval = interval;
+        if shorter && self.phase == Phase::Steady {
+            self.due = self.due.min(self.last_ping + self.gap(rng)).max(now);
         }
     }
 

@@ -7,16 +7,19 @@
 //! | question | module |
 //! |---|---|
 //! | what a tuning is and which ones are allowed | [`tuning`] |
+//! | which tuning to start from | [`preset`] |
 //! | how long each side may hear nothing | [`expectation`] |
 //! | what holds between a push and its answer | [`retune`] |
 //! | which tuning an agent should have | [`policy`] |
 //! | when the agent sends | [`beat`] |
+//! | how a slow path is told from a dead peer | [`adaptive`] |
 //! | when the agent comes back | [`backoff`] |
 //! | who is silent for too long | [`verdict`], [`deafness`], [`wheel`] |
 //! | whether the silence is the server's own | [`hearing`], [`hold`], [`outage`] |
 //! | which of two sessions is the newer | [`fence`] |
 //! | how round trips are kept | [`rtt`], [`histogram`] |
 
+pub mod adaptive;
 pub mod backoff;
 pub mod beat;
 pub mod deafness;
@@ -29,12 +32,14 @@ pub mod hold;
 pub mod moment;
 pub mod outage;
 pub mod policy;
+pub mod preset;
 pub mod retune;
 pub mod rtt;
 pub mod tuning;
 pub mod verdict;
 pub mod wheel;
 
+pub use adaptive::Limits;
 pub use expectation::Expectation;
 pub use moment::Moment;
 pub use retune::Revised;

@@ -45,10 +45,22 @@ impl Window {
         self.percentile(50)
     }
 
+    /// It holds [`SAMPLES`].
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.len == SAMPLES
+    }
+
     /// `None` without samples.
     #[must_use]
     pub fn p95(&self) -> Option<Duration> {
         self.percentile(95)
+    }
+
+    /// The longest of a full window; `None` without samples.
+    #[must_use]
+    pub fn p99(&self) -> Option<Duration> {
+        self.percentile(99)
     }
 
     /// The sample kept last; `None` without samples.

@@ -13,6 +13,9 @@ const PROBES_FROM: Duration = Duration::from_mins(2);
 /// What three keepalive probes 30 s apart take, the first after 120 s.
 const PROBES_TAKE: Duration = Duration::from_secs(210);
 
+/// Adaptive mode convicts after so many D at the latest.
+const ADAPTIVE_STRETCH: u32 = 2;
+
 pub const INTERVAL_LEAST: Duration = Duration::from_millis(200);
 pub const INTERVAL_MOST: Duration = Duration::from_hours(1);
 pub const MISSES_LEAST: u32 = 1;
@@ -28,7 +31,7 @@ pub const REVERSE_GAP_MOST: Duration = Duration::from_hours(1);
 /// Longest silence that either side may tolerate: `N·T + W` and `N·R + W`.
 pub const SILENCE_MOST: Duration = Duration::from_hours(24);
 
-// No rule of its own enforces SILENCE_MOST: the other bounds keep every tuning below it.
+// Without adaptive mode no rule of its own enforces SILENCE_MOST: the other bounds keep below it.
 const _: () = assert!(
     MISSES_MOST as u64 * INTERVAL_MOST.as_secs() + INTERVAL_MOST.as_secs()
         <= SILENCE_MOST.as_secs()
@@ -38,7 +41,7 @@ const _: () = assert!(
         <= SILENCE_MOST.as_secs()
 );
 
-/// T, N, W and `pong_every` as one value within the bounds. There is no other way to change one of them
+/// T, N, W, `pong_every` and the mode as one value within the bounds. There is no other way to change one of them
 /// than to make a whole tuning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Tuning {
@@ -46,6 +49,7 @@ pub struct Tuning {
     misses: u32,
     timeout: Duration,
     pong_every: u32,
+    adaptive: bool,
 }
 
 impl Tuning {
@@ -68,7 +72,19 @@ impl Tuning {
             misses,
             timeout,
             pong_every,
+            adaptive: false,
         })
+    }
+
+    /// The same with adaptive mode on or off.
+    ///
+    /// # Errors
+    /// Adaptive mode lives on the round trip of every heartbeat, and tolerates silence for up to 2·D.
+    pub fn with_adaptive(self, adaptive: bool) -> Result<Self, TuningError> {
+        if adaptive {
+            check_adaptive(self)?;
+        }
+        Ok(Self { adaptive, ..self })
     }
 
     /// T: the agent never leaves more than this between two messages.
@@ -95,27 +111,48 @@ impl Tuning {
         self.pong_every
     }
 
+    /// Deadlines follow the round trips, see [`crate::adaptive`].
+    #[must_use]
+    pub const fn adaptive(&self) -> bool {
+        self.adaptive
+    }
+
     /// `D = N·T + W`.
     #[must_use]
     pub fn deadline(&self) -> Duration {
         self.interval * self.misses + self.timeout
     }
 
+    /// Longest silence that is ever tolerated: 2·D in adaptive mode, else D.
+    #[must_use]
+    pub fn deadline_at_most(&self) -> Duration {
+        self.deadline() * self.stretch()
+    }
+
     #[must_use]
     pub fn expectation(&self) -> Expectation {
         let reverse_gap = self.interval * self.pong_every;
+        let server_dead_after = reverse_gap * self.misses + self.timeout;
         Expectation {
             suspect_after: self.interval + self.timeout,
             offline_after: self.deadline(),
+            offline_at_most: self.deadline_at_most(),
+            answer_within: self.timeout,
+            beatless_after: self.interval * self.misses.max(2) + self.timeout,
             reverse_gap,
-            server_dead_after: reverse_gap * self.misses + self.timeout,
+            server_dead_after,
+            server_dead_at_most: server_dead_after * self.stretch(),
             kernel_gives_up_after: self.kernel_gives_up_after(),
             look_back: self.timeout.max(self.interval * (self.misses - 1)),
         }
     }
 
+    fn stretch(&self) -> u32 {
+        if self.adaptive { ADAPTIVE_STRETCH } else { 1 }
+    }
+
     fn kernel_gives_up_after(&self) -> Duration {
-        let patience = self.deadline() + self.timeout;
+        let patience = self.deadline_at_most() + self.timeout;
         let longest_gap = self.interval * self.pong_every;
         if longest_gap >= PROBES_FROM {
             patience.max(PROBES_TAKE)
@@ -125,7 +162,8 @@ impl Tuning {
     }
 
     /// Identifies the values: the first 8 bytes, big endian, of SHA-256 over T in nanoseconds, N, W in
-    /// nanoseconds and `pong_every`, each as 8 bytes big endian.
+    /// nanoseconds and `pong_every`, each as 8 bytes big endian, and a byte 1 behind them in adaptive
+    /// mode. An agent that does not know of that mode thereby refuses it instead of beating without it.
     #[must_use]
     pub fn hash(&self) -> u64 {
         let mut digest = Sha256::new();
@@ -136,6 +174,9 @@ impl Tuning {
             u64::from(self.pong_every),
         ] {
             digest.update(value.to_be_bytes());
+        }
+        if self.adaptive {
+            digest.update([1]);
         }
         let mut first = [0; 8];
         first.copy_from_slice(&digest.finalize()[..8]);
@@ -150,11 +191,12 @@ impl Default for Tuning {
             misses: 3,
             timeout: Duration::from_secs(2),
             pong_every: 1,
+            adaptive: false,
         }
     }
 }
 
-/// `T=20s N=3 W=2s`, with ` pong_every=5` behind it when it is not 1.
+/// `T=20s N=3 W=2s`, with ` pong_every=5` behind it when it is not 1, and ` adaptive` when it is.
 impl fmt::Display for Tuning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
@@ -164,6 +206,9 @@ impl fmt::Display for Tuning {
         )?;
         if self.pong_every > 1 {
             write!(f, " pong_every={}", self.pong_every)?;
+        }
+        if self.adaptive {
+            f.write_str(" adaptive")?;
         }
         Ok(())
     }
@@ -199,6 +244,16 @@ pub enum TuningError {
         "pong_every times interval is {given:?}, lower pong_every or interval so that it is at most {most:?}"
     )]
     ReverseGapTooLong { given: Duration, most: Duration },
+    #[error(
+        "adaptive mode needs the round trip of every heartbeat: set pong_every to 1 instead of {given}, \
+         or adaptive off"
+    )]
+    AdaptiveLease { given: u32 },
+    #[error(
+        "adaptive mode tolerates silence for up to 2·D, which is {given:?}: lower interval or misses so \
+         that it is at most {most:?}, or set adaptive off"
+    )]
+    AdaptiveTooPatient { given: Duration, most: Duration },
 }
 
 fn check_interval(given: Duration) -> Result<(), TuningError> {
@@ -271,6 +326,22 @@ fn check_pong_every(given: u32, interval: Duration) -> Result<(), TuningError> {
         return Err(TuningError::ReverseGapTooLong {
             given: gap,
             most: REVERSE_GAP_MOST,
+        });
+    }
+    Ok(())
+}
+
+fn check_adaptive(tuning: Tuning) -> Result<(), TuningError> {
+    if tuning.pong_every > 1 {
+        return Err(TuningError::AdaptiveLease {
+            given: tuning.pong_every,
+        });
+    }
+    let given = tuning.deadline() * ADAPTIVE_STRETCH;
+    if given > SILENCE_MOST {
+        return Err(TuningError::AdaptiveTooPatient {
+            given,
+            most: SILENCE_MOST,
         });
     }
     Ok(())

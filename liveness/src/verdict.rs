@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::expectation::Expectation;
+use crate::adaptive::Limits;
 use crate::moment::Moment;
 
 /// What the server can say about an agent.
@@ -45,6 +45,9 @@ pub enum Next {
     Wait { until: Moment },
     /// Silent for `suspect_after`; look again then.
     Suspect { next: Moment },
+    /// Silent for `check_after`, which only adaptive mode tells from the end of patience: suspect, and to
+    /// be asked; look again then.
+    Check { next: Moment },
     /// Silent for `offline_after`, and no grace is left: nominate it for conviction.
     Convict,
 }
@@ -52,20 +55,21 @@ pub enum Next {
 /// Judges the silence of one agent. `last_heard` is the receipt of its last valid message on the same
 /// clock as `now`. A grace delays conviction, never suspicion.
 #[must_use]
-pub fn next(
-    now: Moment,
-    last_heard: Moment,
-    expectation: &Expectation,
-    grace_until: Option<Moment>,
-) -> Next {
-    let suspect_at = last_heard + expectation.suspect_after;
-    let offline_at = last_heard + expectation.offline_after;
+pub fn next(now: Moment, last_heard: Moment, limits: &Limits, grace_until: Option<Moment>) -> Next {
+    let suspect_at = last_heard + limits.suspect_after;
+    let check_at = last_heard + limits.check_after;
+    let offline_at = last_heard + limits.offline_after;
     let convict_at = grace_until.map_or(offline_at, |grace| offline_at.max(grace));
+    let adaptive = check_at < offline_at;
     if now < suspect_at {
         Next::Wait { until: suspect_at }
-    } else if now < convict_at {
-        Next::Suspect { next: convict_at }
-    } else {
+    } else if adaptive && now < check_at {
+        Next::Suspect { next: check_at }
+    } else if now >= convict_at {
         Next::Convict
+    } else if adaptive {
+        Next::Check { next: convict_at }
+    } else {
+        Next::Suspect { next: convict_at }
     }
 }

@@ -56,6 +56,7 @@ impl From<Tuning> for v1::Tuning {
             misses: Some(tuning.misses()),
             timeout_ns: Some(nanos(tuning.timeout())),
             pong_every: Some(tuning.pong_every()),
+            adaptive: Some(tuning.adaptive()),
         }
     }
 }
@@ -63,7 +64,7 @@ impl From<Tuning> for v1::Tuning {
 impl TryFrom<v1::Tuning> for Tuning {
     type Error = Unusable;
 
-    /// All of T, N and W have to be set; an unset `pong_every` is 1.
+    /// All of T, N and W have to be set; an unset `pong_every` is 1, an unset `adaptive` is off.
     fn try_from(message: v1::Tuning) -> Result<Self, Unusable> {
         let interval = message
             .interval_ns
@@ -75,7 +76,8 @@ impl TryFrom<v1::Tuning> for Tuning {
             Duration::from_nanos(interval),
             Duration::from_nanos(timeout),
         );
-        Ok(Tuning::new(interval, misses, timeout, pong_every)?)
+        let tuning = Tuning::new(interval, misses, timeout, pong_every)?;
+        Ok(tuning.with_adaptive(message.adaptive.unwrap_or(false))?)
     }
 }
 
@@ -190,15 +192,17 @@ mod tests {
 
     #[test]
     fn a_tuning_survives_the_wire() {
-        let tuning = Tuning::default();
-        let revised = Revised {
-            revision: 7,
-            tuning,
-        };
-        assert_eq!(
-            Revised::try_from(v1::RevisedTuning::from(revised)),
-            Ok(revised)
-        );
+        for adaptive in [false, true] {
+            let tuning = Tuning::default().with_adaptive(adaptive).unwrap();
+            let revised = Revised {
+                revision: 7,
+                tuning,
+            };
+            assert_eq!(
+                Revised::try_from(v1::RevisedTuning::from(revised)),
+                Ok(revised)
+            );
+        }
     }
 
     /// Field report E11.
@@ -209,6 +213,7 @@ mod tests {
             misses: Some(3),
             timeout_ns: Some(500_000_000),
             pong_every: None,
+            adaptive: None,
         };
         assert_eq!(Tuning::try_from(good).unwrap().pong_every(), 1);
         for (bad, word) in [
@@ -281,6 +286,14 @@ mod tests {
                     ..good
                 },
                 "pong_every",
+            ),
+            (
+                v1::Tuning {
+                    pong_every: Some(2),
+                    adaptive: Some(true),
+                    ..good
+                },
+                "set pong_every to 1",
             ),
         ] {
             let reason = Tuning::try_from(bad).unwrap_err().to_string();

@@ -8,6 +8,17 @@ use fleetbeat_proto::nanos;
 /// Below this the agent's own lag is noise and not worth its bytes.
 const LAG_LEAST: Duration = Duration::from_millis(50);
 
+/// What a PONG tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Answer {
+    /// It answers nothing that was sent on this stream.
+    Stranger,
+    /// It proves life and tells no round trip that is new and sound.
+    Life,
+    /// A round trip without the server's hold time.
+    Trip(Duration),
+}
+
 /// PINGs sent and what their PONGs tell, all on this host's monotonic clock.
 #[derive(Debug)]
 pub(super) struct Pulse {
@@ -46,20 +57,21 @@ impl Pulse {
         }
     }
 
-    /// Takes the round trip without the server's hold time. False for an answer to nothing that was
-    /// sent on this stream.
-    pub(super) fn answered(&mut self, now: Moment, pong: &v1::Pong) -> bool {
+    /// Keeps a new round trip for the next PING.
+    pub(super) fn answered(&mut self, now: Moment, pong: &v1::Pong) -> Answer {
         let sent = Moment::from_nanos(pong.sent_ns);
         if pong.seq == 0 || pong.seq > self.sent || sent < self.since || sent > now {
-            return false;
+            return Answer::Stranger;
         }
-        if pong.seq > self.settled {
-            self.settled = pong.seq;
-            let hold = Duration::from_nanos(pong.hold_ns);
-            // A hold longer than the whole trip is a clock at fault: no sample, never a negative one.
-            self.sample = now.since(sent).checked_sub(hold).map(|rtt| (pong.seq, rtt));
+        if pong.seq <= self.settled {
+            return Answer::Life;
         }
-        true
+        self.settled = pong.seq;
+        let hold = Duration::from_nanos(pong.hold_ns);
+        // A hold longer than the whole trip is a clock at fault: no sample, never a negative one.
+        let trip = now.since(sent).checked_sub(hold);
+        self.sample = trip.map(|trip| (pong.seq, trip));
+        trip.map_or(Answer::Life, Answer::Trip)
     }
 
     /// Round trips under way are worth nothing any more, because the host slept.
@@ -80,7 +92,7 @@ mod tests {
     use fleetbeat_liveness::Moment;
     use fleetbeat_proto::v1;
 
-    use super::Pulse;
+    use super::{Answer, Pulse};
 
     const START: Moment = Moment::from_nanos(1_000_000);
 
@@ -102,7 +114,10 @@ mod tests {
         let mut pulse = Pulse::new(START);
         let first = pulse.ping(ms(10), 0);
         assert_eq!((first.seq, first.rtt_ns, first.rtt_seq), (1, None, None));
-        assert!(pulse.answered(ms(40), &pong(&first, 5)));
+        assert_eq!(
+            pulse.answered(ms(40), &pong(&first, 5)),
+            Answer::Trip(Duration::from_millis(25))
+        );
         let second = pulse.ping(ms(100), 0);
         assert_eq!((second.rtt_ns, second.rtt_seq), (Some(25_000_000), Some(1)));
         assert_eq!(pulse.ping(ms(200), 0).rtt_ns, None);
@@ -113,9 +128,12 @@ mod tests {
         let mut pulse = Pulse::new(START);
         let first = pulse.ping(ms(0), 0);
         pulse.ping(ms(2_000), 0);
-        assert!(pulse.answered(ms(3_000), &pong(&first, 0)));
+        assert_eq!(
+            pulse.answered(ms(3_000), &pong(&first, 0)),
+            Answer::Trip(Duration::from_secs(3))
+        );
         assert_eq!(pulse.ping(ms(4_000), 0).rtt_ns, Some(3_000_000_000));
-        assert!(pulse.answered(ms(5_000), &pong(&first, 0)));
+        assert_eq!(pulse.answered(ms(5_000), &pong(&first, 0)), Answer::Life);
         assert_eq!(pulse.ping(ms(6_000), 0).rtt_ns, None);
     }
 
@@ -140,7 +158,8 @@ mod tests {
                 ..answer
             },
         ] {
-            assert!(!pulse.answered(ms(20), &stranger), "{stranger:?}");
+            let answer = pulse.answered(ms(20), &stranger);
+            assert_eq!(answer, Answer::Stranger, "{stranger:?}");
         }
         assert_eq!(pulse.ping(ms(30), 0).rtt_ns, None);
     }
@@ -150,7 +169,7 @@ mod tests {
     fn a_hold_beyond_the_whole_trip_gives_no_sample() {
         let mut pulse = Pulse::new(START);
         let ping = pulse.ping(ms(10), 0);
-        assert!(pulse.answered(ms(20), &pong(&ping, 11)));
+        assert_eq!(pulse.answered(ms(20), &pong(&ping, 11)), Answer::Life);
         assert_eq!(pulse.ping(ms(30), 0).rtt_ns, None);
     }
 
@@ -160,7 +179,7 @@ mod tests {
         let mut pulse = Pulse::new(START);
         let ping = pulse.ping(ms(10), 0);
         pulse.forget();
-        assert!(pulse.answered(ms(30), &pong(&ping, 0)));
+        assert_eq!(pulse.answered(ms(30), &pong(&ping, 0)), Answer::Life);
         assert_eq!(pulse.ping(ms(40), 0).rtt_ns, None);
     }
 

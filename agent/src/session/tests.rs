@@ -1,3 +1,5 @@
+mod adaptive;
+
 use std::time::Duration;
 
 use fleetbeat_liveness::{Moment, Revised, Tuning};

@@ -62,6 +62,7 @@ impl<R: Rng> Session<R> {
             Ok(base) => {
                 self.in_force = base;
                 self.beats = Beats::new(base.tuning.interval());
+                self.pace.retuned(&base.tuning);
             }
             Err(reason) => self.outputs.push_back(Output::Refused {
                 revision: base.revision,
@@ -103,6 +104,7 @@ impl<R: Rng> Session<R> {
         }
         self.in_force = revised;
         let prove_by = self.owed().max(now);
+        self.pace.retuned(&revised.tuning);
         self.beats
             .retuned(revised.tuning.interval(), now, &mut self.rng);
         self.unkept = Some(Unkept {

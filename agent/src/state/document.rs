@@ -63,6 +63,8 @@ struct StoredTuning {
     misses: u32,
     timeout_ns: u64,
     pong_every: u32,
+    #[serde(default)]
+    adaptive: bool,
 }
 
 pub(super) fn parse_tuning(text: &str) -> Result<Revised, String> {
@@ -74,6 +76,7 @@ pub(super) fn parse_tuning(text: &str) -> Result<Revised, String> {
         Duration::from_nanos(stored.timeout_ns),
         stored.pong_every,
     )
+    .and_then(|tuning| tuning.with_adaptive(stored.adaptive))
     .map_err(|error| error.to_string())?;
     Ok(Revised {
         revision: stored.revision,
@@ -90,6 +93,7 @@ pub(super) fn render_tuning(revised: &Revised) -> String {
         misses: tuning.misses(),
         timeout_ns: nanos(tuning.timeout()),
         pong_every: tuning.pong_every(),
+        adaptive: tuning.adaptive(),
     })
 }
 

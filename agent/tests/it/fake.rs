@@ -212,6 +212,7 @@ pub(crate) fn wire(revised: &Revised) -> v1::RevisedTuning {
             misses: Some(revised.tuning.misses()),
             timeout_ns: Some(nanos(revised.tuning.timeout())),
             pong_every: Some(revised.tuning.pong_every()),
+            adaptive: Some(revised.tuning.adaptive()),
         }),
     }
 }

@@ -2,6 +2,7 @@ mod apply;
 mod history;
 mod meter;
 mod parts;
+mod presets;
 mod set;
 mod show;
 mod watch;
@@ -19,6 +20,7 @@ use crate::settings::Settings;
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Show(show::Args),
+    Presets(presets::Args),
     Set(set::Set),
     Unset(set::Unset),
     Rollback(set::Rollback),
@@ -33,6 +35,7 @@ pub(crate) async fn run(
 ) -> Result<Exit, Failure> {
     match command {
         Command::Show(args) => show::run(args, settings, output).await,
+        Command::Presets(args) => presets::run(&args, output),
         Command::Set(set) => set::set(set, settings, output).await,
         Command::Unset(unset) => set::unset(unset, settings, output).await,
         Command::Rollback(rollback) => set::rollback(rollback, settings, output).await,

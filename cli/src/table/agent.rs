@@ -231,6 +231,7 @@ mod tests {
             misses: Some(3),
             timeout_ns: Some(2_000_000_000),
             pong_every: Some(1),
+            adaptive: None,
         };
         v1::RevisedTuning {
             revision: interval_s,

@@ -8,32 +8,50 @@ const FLEET: &str = "(fleet)";
 
 /// T, N, W and D as cells.
 pub(super) fn parts(tuning: Option<Tuning>) -> [Field; 4] {
-    let deadline = tuning.and_then(|tuning| tuning.deadline_ns);
     [
         optional(tuning.map(|tuning| exact(tuning.interval_ns))),
         optional(tuning.map(|tuning| tuning.misses)),
         optional(tuning.map(|tuning| exact(tuning.timeout_ns))),
-        optional(deadline.map(exact)),
+        optional(tuning.and_then(deadline)),
     ]
+}
+
+/// `1m2s`, in adaptive mode with the most that it may become: `1m2s…2m4s`.
+fn deadline(tuning: Tuning) -> Option<String> {
+    let least = exact(tuning.deadline_ns?);
+    Some(match tuning.deadline_at_most_ns {
+        Some(most) if tuning.adaptive => format!("{least}…{}", exact(most)),
+        _ => least,
+    })
+}
+
+/// What is beside T, N and W: `fixed`, `adaptive`, or `lease, pong every 5`.
+fn mode(tuning: Tuning) -> String {
+    match (tuning.adaptive, tuning.pong_every) {
+        (true, _) => "adaptive".to_owned(),
+        (false, 1) => "fixed".to_owned(),
+        (false, k) => format!("lease, pong every {k}"),
+    }
 }
 
 /// `T 20s, N 3, W 2s, D 1m2s`
 pub(super) fn sentence(tuning: &Tuning) -> String {
-    let deadline = tuning.deadline_ns.map_or_else(|| NONE.to_owned(), exact);
-    let pongs = match tuning.pong_every {
-        1 => String::new(),
-        k => format!(", a pong for every {k} pings"),
+    let deadline = deadline(*tuning).unwrap_or_else(|| NONE.to_owned());
+    let mode = match (tuning.adaptive, tuning.pong_every) {
+        (true, _) => ", adaptive".to_owned(),
+        (false, 1) => String::new(),
+        (false, k) => format!(", a pong for every {k} pings"),
     };
     let (t, w) = (exact(tuning.interval_ns), exact(tuning.timeout_ns));
-    format!("T {t}, N {}, W {w}, D {deadline}{pongs}", tuning.misses)
+    format!("T {t}, N {}, W {w}, D {deadline}{mode}", tuning.misses)
 }
 
 /// `fleetbeat tune show`
 pub(crate) fn policies(policies: &Policies, style: Style) -> String {
-    let mut grid = Grid::new(style, &["POLICY", "T>", "N>", "W>", "D>"]);
+    let mut grid = Grid::new(style, &["POLICY", "T>", "N>", "W>", "D>", "MODE"]);
     let mut row = |name: &str, tuning| {
         let [t, n, w, d] = parts(tuning);
-        grid.row([name.into(), t, n, w, d]);
+        grid.row([name.into(), t, n, w, d, optional(tuning.map(mode))]);
     };
     let fleet_has_one = policies
         .policies
@@ -92,15 +110,17 @@ fn moved(before: Option<Tuning>, after: Option<Tuning>) -> String {
         part("N", &|tuning| tuning.misses.to_string()),
         part("W", &|tuning| exact(tuning.timeout_ns)),
         part("D", &|tuning| {
-            tuning.deadline_ns.map_or_else(|| NONE.to_owned(), exact)
+            deadline(tuning).unwrap_or_else(|| NONE.to_owned())
         }),
     ];
-    if [before, after]
-        .into_iter()
-        .flatten()
-        .any(|tuning| tuning.pong_every != 1)
-    {
+    let any = |special: &dyn Fn(Tuning) -> bool| [before, after].into_iter().flatten().any(special);
+    if any(&|tuning| tuning.pong_every != 1) {
         parts.push(part("pong every", &|tuning| tuning.pong_every.to_string()));
+    }
+    if any(&|tuning| tuning.adaptive) {
+        parts.push(part("adaptive", &|tuning| {
+            if tuning.adaptive { "on" } else { "off" }.to_owned()
+        }));
     }
     parts.join(", ")
 }
@@ -212,7 +232,9 @@ mod tests {
             misses: 3,
             timeout_ns,
             pong_every: 1,
+            adaptive: false,
             deadline_ns,
+            deadline_at_most_ns: deadline_ns,
         }
     }
 
@@ -255,6 +277,22 @@ mod tests {
         };
         assert!(changes(&[change]).ends_with("pong every 1 → 5"));
         assert!(sentence(&lease).ends_with("a pong for every 5 pings"));
+    }
+
+    #[test]
+    fn adaptive_mode_shows_how_long_patience_may_last() {
+        let adaptive = Tuning {
+            adaptive: true,
+            deadline_at_most_ns: Some(8 * S),
+            ..tuning(S, S)
+        };
+        let change = Change {
+            group: None,
+            before: Some(tuning(S, S)),
+            after: Some(adaptive),
+        };
+        assert!(changes(&[change]).ends_with("D 4s → 4s…8s, adaptive off → on"));
+        assert_eq!(sentence(&adaptive), "T 1s, N 3, W 1s, D 4s…8s, adaptive");
     }
 
     #[test]

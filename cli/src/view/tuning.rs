@@ -11,8 +11,11 @@ pub(crate) struct Tuning {
     pub(crate) misses: u32,
     pub(crate) timeout_ns: u64,
     pub(crate) pong_every: u32,
+    pub(crate) adaptive: bool,
     /// D; unset when the values are outside the bounds that this program knows.
     pub(crate) deadline_ns: Option<u64>,
+    /// Longest silence that is ever tolerated: 2·D in adaptive mode, else D; unset as D is.
+    pub(crate) deadline_at_most_ns: Option<u64>,
 }
 
 impl Tuning {
@@ -22,12 +25,15 @@ impl Tuning {
         let pong_every = wire.pong_every.unwrap_or(1);
         let within_bounds = liveness::Tuning::try_from(*wire).ok();
         let deadline_ns = within_bounds.map(|tuning| nanos(tuning.deadline()));
+        let deadline_at_most_ns = within_bounds.map(|tuning| nanos(tuning.deadline_at_most()));
         Some(Self {
             interval_ns,
             misses,
             timeout_ns,
             pong_every,
+            adaptive: wire.adaptive.unwrap_or(false),
             deadline_ns,
+            deadline_at_most_ns,
         })
     }
 
@@ -222,6 +228,7 @@ mod tests {
             misses: Some(3),
             timeout_ns: Some(2_000_000_000),
             pong_every: None,
+            adaptive: None,
         }
     }
 

@@ -28,6 +28,7 @@ pub(crate) fn tuning(interval_ns: u64, misses: u32, timeout_ns: u64) -> v1::Tuni
         misses: Some(misses),
         timeout_ns: Some(timeout_ns),
         pong_every: Some(1),
+        adaptive: Some(false),
     }
 }
 

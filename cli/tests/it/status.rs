@@ -136,7 +136,7 @@ fn status_as_json_has_stable_keys() {
         json!([{"group": "edge",
                 "verdicts": {"online": 80, "suspect": 2, "offline": 3, "left": 5, "unknown": 0},
                 "tuning": {"revision": 7, "interval_ns": 20 * SECOND, "misses": 3,
-                           "timeout_ns": 2 * SECOND, "pong_every": 1,
-                           "deadline_ns": 62 * SECOND}}])
+                           "timeout_ns": 2 * SECOND, "pong_every": 1, "adaptive": false,
+                           "deadline_ns": 62 * SECOND, "deadline_at_most_ns": 62 * SECOND}}])
     );
 }

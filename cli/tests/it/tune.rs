@@ -24,9 +24,9 @@ fn tune_show_lists_the_policies() {
         "\
 revision 8
 
-POLICY     T  N   W     D
-(fleet)  20s  3  2s  1m2s
-edge      5s  3  1s   16s
+POLICY     T  N   W     D  MODE
+(fleet)  20s  3  2s  1m2s  fixed
+edge      5s  3  1s   16s  fixed
 "
     );
 }
@@ -37,7 +37,10 @@ fn tune_show_names_the_default_where_the_fleet_has_no_policy() {
     state.policies.get_mut(&7).unwrap().clear();
     let fleet = Fleet::start(state);
     let run = fleetbeat(&fleet, &["tune", "show"]).must_exit(0);
-    assert!(run.out.contains("(default)  20s  3  2s  1m2s\n"), "{run:?}");
+    assert!(
+        run.out.contains("(default)  20s  3  2s  1m2s  fixed\n"),
+        "{run:?}"
+    );
 }
 
 #[test]
@@ -50,7 +53,8 @@ fn tune_show_tells_what_a_group_gets_and_why() {
     assert_eq!(
         shown["effective"],
         json!({"revision": 8, "interval_ns": 5 * SECOND, "misses": 3, "timeout_ns": SECOND,
-               "pong_every": 1, "deadline_ns": 16 * SECOND})
+               "pong_every": 1, "adaptive": false, "deadline_ns": 16 * SECOND,
+               "deadline_at_most_ns": 16 * SECOND})
     );
     assert_eq!(
         keys(&shown),

@@ -171,5 +171,6 @@ pub fn tuning(interval: Duration, misses: u32, timeout: Duration) -> Tuning {
         misses: Some(misses),
         timeout_ns: Some(ns(timeout)),
         pong_every: None,
+        adaptive: None,
     }
 }

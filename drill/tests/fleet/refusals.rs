@@ -35,6 +35,7 @@ async fn the_server_refuses_what_a_careless_client_lets_through() {
         misses: Some(3),
         timeout_ns: Some(1_000_000_000),
         pong_every: None,
+        adaptive: None,
     };
     let refused = fleet
         .operator

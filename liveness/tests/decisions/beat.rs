@@ -177,6 +177,28 @@ fn later(now: Moment, beats: &Beats, share: u32) -> Moment {
 
 proptest! {
     /// Invariant 1: T is a promise, under any mix of messages and retunes.
+    /// A11: a halved interval holds from the last PING on, and a longer one from the next.
+    #[test]
+    fn a_pace_brings_the_next_ping_forward_and_keeps_phases_apart(seed in any::<u64>()) {
+        let mut rng = dice(seed);
+        let mut beats = beating(T, at(3), &mut rng);
+        let first = beats.due();
+        beats.paced(T / 2, first, &mut rng);
+        prop_assert_eq!(beats.due(), first, "a uniform point is left where it is");
+        beats.paced(T, first, &mut rng);
+        beats.ping_sent(first, &mut rng);
+        beats.paced(T / 2, first, &mut rng);
+        let gap = beats.due().since(first);
+        prop_assert!(T * 9 / 20 <= gap && gap <= T / 2, "{gap:?}");
+        let due = beats.due();
+        beats.paced(T, first, &mut rng);
+        prop_assert_eq!(beats.due(), due);
+        beats.ping_sent(due, &mut rng);
+        let late = due + T * 3 / 4;
+        beats.paced(T / 2, late, &mut rng);
+        prop_assert_eq!(beats.due(), late, "it is due already");
+    }
+
     #[test]
     fn no_gap_exceeds_the_interval_and_no_two_pings_are_two_intervals_apart(
         seed in any::<u64>(),

@@ -37,8 +37,20 @@ pub(crate) fn tuning(interval: u64, misses: u32, timeout: u64) -> Tuning {
     Tuning::new(secs(interval), misses, secs(timeout), 1).expect("a tuning within the bounds")
 }
 
-/// Any tuning within the bounds.
+/// The same in adaptive mode.
+pub(crate) fn adaptive(interval: u64, misses: u32, timeout: u64) -> Tuning {
+    let tuning = tuning(interval, misses, timeout).with_adaptive(true);
+    tuning.expect("a tuning that may be adaptive")
+}
+
+/// Any tuning within the bounds, adaptive or not.
 pub(crate) fn any_tuning() -> impl Strategy<Value = Tuning> {
+    (any_fixed_tuning(), any::<bool>())
+        .prop_map(|(tuning, adaptive)| tuning.with_adaptive(adaptive).unwrap_or(tuning))
+}
+
+/// Any tuning within the bounds, not adaptive.
+fn any_fixed_tuning() -> impl Strategy<Value = Tuning> {
     (1..=MISSES_MOST, 1..=PONG_EVERY_MOST)
         .prop_flat_map(|(misses, pong_every)| {
             let least = if misses == 1 {

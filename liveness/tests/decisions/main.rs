@@ -1,5 +1,6 @@
 //! Each decision of the crate against a naive model, its bounds and the hard cases it answers.
 
+mod adaptive;
 mod backoff;
 mod beat;
 mod deafness;
@@ -8,6 +9,7 @@ mod given;
 mod histogram;
 mod hold;
 mod policy;
+mod preset;
 mod retune;
 mod rtt;
 mod tuning;

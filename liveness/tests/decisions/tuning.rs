@@ -1,10 +1,10 @@
 use std::time::Duration;
 
-use fleetbeat_liveness::tuning::TuningError;
+use fleetbeat_liveness::tuning::{SILENCE_MOST, TuningError};
 use fleetbeat_liveness::{Expectation, Tuning};
 use proptest::prelude::*;
 
-use crate::given::{any_tuning, millis, secs, tuning};
+use crate::given::{adaptive, any_tuning, millis, secs, tuning};
 
 fn refusal(interval: Duration, misses: u32, timeout: Duration, pong_every: u32) -> TuningError {
     Tuning::new(interval, misses, timeout, pong_every).expect_err("out of bounds")
@@ -100,8 +100,12 @@ fn a_tuning_compiles_to_what_each_side_expects() {
     let expected = Expectation {
         suspect_after: secs(22),
         offline_after: secs(62),
+        offline_at_most: secs(62),
+        answer_within: secs(2),
+        beatless_after: secs(62),
         reverse_gap: secs(200),
         server_dead_after: secs(602),
+        server_dead_at_most: secs(602),
         kernel_gives_up_after: secs(210),
         look_back: secs(40),
     };
@@ -119,6 +123,42 @@ fn the_kernel_gives_up_after_the_judge_and_after_three_probes() {
     assert_eq!(gives_up(tuning(119, 1, 1)), secs(121));
     assert_eq!(gives_up(tuning(120, 1, 1)), secs(210));
     assert_eq!(gives_up(tuning(300, 3, 2)), secs(904));
+    assert_eq!(gives_up(adaptive(20, 3, 2)), secs(126));
+}
+
+/// A9, S16: a busy agent may put its PING off to 2·T, and is not beatless before that.
+#[test]
+fn a_busy_agent_owes_a_ping_every_two_intervals() {
+    assert_eq!(tuning(60, 1, 5).expectation().beatless_after, secs(125));
+    assert_eq!(tuning(20, 3, 2).expectation().beatless_after, secs(62));
+}
+
+/// A11: adaptive mode stretches what is tolerated up to twice the deadline, and no other component.
+#[test]
+fn adaptive_mode_changes_only_how_long_patience_may_last() {
+    let (fixed, adaptive) = (tuning(20, 3, 2), adaptive(20, 3, 2));
+    let expected = Expectation {
+        offline_at_most: secs(124),
+        server_dead_at_most: secs(124),
+        kernel_gives_up_after: secs(126),
+        ..fixed.expectation()
+    };
+    assert_eq!(adaptive.expectation(), expected);
+    assert_ne!(adaptive, fixed);
+    assert_eq!(adaptive.with_adaptive(false), Ok(fixed));
+}
+
+/// A10, A11: it needs the round trip of each heartbeat, and silence stays within a day.
+#[test]
+fn adaptive_mode_is_refused_where_it_cannot_work() {
+    let lease = Tuning::new(secs(20), 3, secs(2), 5).expect("within the bounds");
+    let refusal = lease.with_adaptive(true).expect_err("a lease").to_string();
+    assert!(refusal.contains("set pong_every to 1"), "{refusal}");
+    assert_eq!(lease.with_adaptive(false), Ok(lease));
+    let patient = tuning(3_600, 12, 2).with_adaptive(true);
+    let refusal = patient.expect_err("over a day").to_string();
+    assert!(refusal.contains("lower interval or misses"), "{refusal}");
+    assert!(tuning(3_600, 11, 2).with_adaptive(true).is_ok());
 }
 
 #[test]
@@ -144,6 +184,7 @@ fn a_tuning_prints_as_operators_write_it() {
     assert_eq!(Tuning::default().to_string(), "T=20s N=3 W=2s");
     let lease = Tuning::new(millis(500), 20, millis(300), 10).expect("within the bounds");
     assert_eq!(lease.to_string(), "T=500ms N=20 W=300ms pong_every=10");
+    assert_eq!(adaptive(20, 3, 2).to_string(), "T=20s N=3 W=2s adaptive");
 }
 
 /// Values made with Python's hashlib from the description in types.proto.
@@ -152,6 +193,7 @@ fn the_hash_is_the_one_of_the_contract() {
     assert_eq!(Tuning::default().hash(), 0x7095_ab0c_d6b4_1424);
     let lease = Tuning::new(millis(500), 20, millis(300), 10).expect("within the bounds");
     assert_eq!(lease.hash(), 0x00b3_0214_d330_bee3);
+    assert_eq!(adaptive(20, 3, 2).hash(), 0x69ee_b3da_4be1_572b);
 }
 
 /// The contract's bounds, once more, without overflow and without order.
@@ -208,8 +250,12 @@ proptest! {
         let components = |it: Expectation| [
             it.suspect_after,
             it.offline_after,
+            it.offline_at_most,
+            it.answer_within,
+            it.beatless_after,
             it.reverse_gap,
             it.server_dead_after,
+            it.server_dead_at_most,
             it.kernel_gives_up_after,
         ];
         let (one, other) = (one.expectation(), other.expectation());
@@ -223,7 +269,9 @@ proptest! {
     fn suspicion_never_comes_after_the_deadline(tuning in any_tuning()) {
         let expectation = tuning.expectation();
         prop_assert!(expectation.suspect_after <= expectation.offline_after);
-        prop_assert!(expectation.offline_after < expectation.kernel_gives_up_after);
+        prop_assert!(expectation.offline_after <= expectation.offline_at_most);
+        prop_assert!(expectation.offline_at_most < expectation.kernel_gives_up_after);
+        prop_assert!(expectation.server_dead_at_most <= SILENCE_MOST);
         prop_assert!(expectation.offline_after <= expectation.server_dead_after);
     }
 }

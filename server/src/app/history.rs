@@ -188,7 +188,7 @@ fn restore(registry: &Registry, remembered: Remembered, rate: u64) {
             .map_or_else(Tuning::default, |applied| applied.tuning);
         registry.restore(
             known,
-            now + absence_grace(sessions, rate, tuning.deadline()),
+            now + absence_grace(sessions, rate, tuning.deadline_at_most()),
         );
     }
 }

@@ -156,13 +156,13 @@ impl Bench {
         if session.nominated().is_some() {
             return None;
         }
-        let expectation = session.expectation();
+        let limits = session.limits();
         let heard = session.last_heard();
         let gauge = &self.registry.lanes()[session.lane];
         let grace = gauge
             .grace_for(session.opened)
             .max(self.registry.grace_for(session.opened));
-        let step = next(now, heard, &expectation, grace);
+        let step = next(now, heard, &limits, grace);
         let silence = now.since(heard);
         if gauge.overdue(now) && !matches!(step, Next::Wait { .. }) {
             if gauge.is_deaf() && step == Next::Convict {
@@ -178,15 +178,18 @@ impl Bench {
                 }
                 Some(until)
             }
-            Next::Suspect { next } => {
+            Next::Suspect { next } | Next::Check { next } => {
                 if matches!(verdict, Verdict::Online | Verdict::Unknown) {
-                    let limit = expectation.suspect_after;
+                    let limit = limits.suspect_after;
                     let because =
                         format!("silent for {silence:.3?}, longer than T + W = {limit:?}");
                     if self.registry.suspect(session, because) {
                         info!(agent.id = %session.agent.id, silence_ms = silence.as_millis(), "Agent suspect");
                         session.outbox.check(rand::random());
                     }
+                }
+                if matches!(step, Next::Check { .. }) {
+                    session.outbox.check(rand::random());
                 }
                 Some(next)
             }
@@ -220,13 +223,13 @@ impl Bench {
     /// A session ended without Goodbye: its agent has until D, counted from its last message.
     fn absent(&self, agent: &Arc<Agent>, last: &Last, now: Moment) -> Option<Moment> {
         let grace = self.deaf_anywhere(last.opened, now);
-        match next(now, last.heard, &last.expectation, grace) {
+        match next(now, last.heard, &last.limits, grace) {
             // It is suspect for its session's end already; only D is left to wait for.
-            Next::Wait { .. } => Some(last.heard + last.expectation.offline_after),
-            Next::Suspect { next } => Some(next),
+            Next::Wait { .. } => Some(last.heard + last.limits.offline_after),
+            Next::Suspect { next } | Next::Check { next } => Some(next),
             Next::Convict => {
                 let silence = now.since(last.heard);
-                let limit = last.expectation.offline_after;
+                let limit = last.limits.offline_after;
                 let because = format!(
                     "did not come back; silent for {silence:.3?}, longer than D = {limit:?}"
                 );

@@ -253,7 +253,8 @@ impl Attendance {
         let now = self.context.clock.now();
         let registry = &self.context.registry;
         let silence = now.since(session.last_heard());
-        let spared = silence < session.offline_after()
+        let limit = session.limits().offline_after;
+        let spared = silence < limit
             || self.context.gauge.overdue(now)
             || self
                 .context
@@ -268,7 +269,7 @@ impl Attendance {
             registry.rejudge(&session.agent);
         } else if self.link.quiet_since(nominated) {
             let detail = format!(
-                "nothing valid arrived for {silence:.3?}, longer than D = {:?}",
+                "nothing valid arrived for {silence:.3?}, longer than {limit:?} (D = {:?})",
                 session.offline_after()
             );
             let bye = Farewell::new(CloseReason::MissedHeartbeats, detail.as_str());

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use fleetbeat_liveness::expectation::Expectation;
+use fleetbeat_liveness::adaptive::Limits;
 use fleetbeat_liveness::fence::{Fence, Held};
 use fleetbeat_liveness::moment::Moment;
 use fleetbeat_liveness::policy::Attributes;
@@ -78,7 +78,7 @@ pub(super) struct State {
 pub struct Last {
     pub heard: Moment,
     pub opened: Moment,
-    pub expectation: Expectation,
+    pub limits: Limits,
     pub lane: usize,
 }
 

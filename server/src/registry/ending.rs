@@ -60,7 +60,7 @@ impl Registry {
         state.last = Some(Last {
             heard,
             opened,
-            expectation,
+            limits: session.limits(),
             lane: session.lane,
         });
         let ended = format!(
@@ -74,7 +74,7 @@ impl Registry {
             let fair = absence_grace(
                 self.session_count(),
                 self.admission_per_s,
-                expectation.offline_after,
+                expectation.offline_at_most,
             );
             state.decide_at = Some(now + fair);
             let because = format!("the server had been deaf for {stall:.3?}; {ended}");

@@ -2,6 +2,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use fleetbeat_liveness::adaptive::Limits;
 use fleetbeat_liveness::expectation::Expectation;
 use fleetbeat_liveness::fence::Fence;
 use fleetbeat_liveness::moment::Moment;
@@ -197,7 +198,15 @@ impl Session {
         self.tuning.lock().retune.expectation()
     }
 
-    /// D as the judge applies it, without a lock.
+    /// How long this agent may be silent, after what its round trips showed.
+    #[must_use]
+    pub fn limits(&self) -> Limits {
+        let expectation = self.expectation();
+        let p95 = expectation.adaptive().then(|| self.rtt_window().p95());
+        Limits::of_agent(&expectation, p95.flatten())
+    }
+
+    /// D, without a lock.
     #[must_use]
     pub fn offline_after(&self) -> Duration {
         Duration::from_nanos(self.offline_after.load(Ordering::Acquire))

@@ -60,7 +60,7 @@ impl Agent {
             rtt: session.rtt_window(),
             waiting_for: session.waiting_for(),
             refused: session.refused(),
-            beatless: now.since(session.last_pinged()) > session.offline_after()
+            beatless: now.since(session.last_pinged()) > session.expectation().beatless_after
                 && state.verdict == Verdict::Online,
         });
         let applied = state

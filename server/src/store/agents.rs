@@ -112,16 +112,18 @@ impl Row for State {
         let done = query(
             "INSERT INTO agent_state AS a (agent_id, verdict, verdict_since, last_seen_at, \
                  session_id, incarnation, connection, applied_revision, applied_interval_ns, \
-                 applied_misses, applied_timeout_ns, applied_pong_every, desired_revision, \
-                 updated_at) \
+                 applied_misses, applied_timeout_ns, applied_pong_every, applied_adaptive, \
+                 desired_revision, updated_at) \
              SELECT agent_id, verdict, verdict_since, last_seen_at, session_id, incarnation, \
-                 connection, revision, interval_ns, misses, timeout_ns, pong_every, desired, at \
+                 connection, revision, interval_ns, misses, timeout_ns, pong_every, adaptive, \
+                 desired, at \
              FROM UNNEST($1::uuid[], $2::smallint[], $3::timestamptz[], $4::timestamptz[], \
                  $5::uuid[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], \
-                 $10::integer[], $11::bigint[], $12::integer[], $13::bigint[], \
-                 $14::timestamptz[]) \
+                 $10::integer[], $11::bigint[], $12::integer[], $13::boolean[], $14::bigint[], \
+                 $15::timestamptz[]) \
                  AS r (agent_id, verdict, verdict_since, last_seen_at, session_id, incarnation, \
-                 connection, revision, interval_ns, misses, timeout_ns, pong_every, desired, at) \
+                 connection, revision, interval_ns, misses, timeout_ns, pong_every, adaptive, \
+                 desired, at) \
              ON CONFLICT (agent_id) DO UPDATE SET verdict = EXCLUDED.verdict, \
                  verdict_since = EXCLUDED.verdict_since, last_seen_at = EXCLUDED.last_seen_at, \
                  session_id = EXCLUDED.session_id, incarnation = EXCLUDED.incarnation, \
@@ -131,6 +133,7 @@ impl Row for State {
                  applied_misses = EXCLUDED.applied_misses, \
                  applied_timeout_ns = EXCLUDED.applied_timeout_ns, \
                  applied_pong_every = EXCLUDED.applied_pong_every, \
+                 applied_adaptive = EXCLUDED.applied_adaptive, \
                  desired_revision = EXCLUDED.desired_revision, updated_at = EXCLUDED.updated_at \
              WHERE (a.incarnation, a.connection) <= (EXCLUDED.incarnation, EXCLUDED.connection)",
         )
@@ -154,6 +157,7 @@ impl Row for State {
         .bind(column(rows, |r| {
             r.applied.map(|a| integer(a.tuning.pong_every()))
         }))
+        .bind(column(rows, |r| r.applied.map(|a| a.tuning.adaptive())))
         .bind(column(rows, |r| r.desired_revision.map(bigint)))
         .bind(column(rows, |r| r.at))
         .execute(conn)
@@ -175,7 +179,7 @@ impl Store {
                  a.instance_id, a.address, a.incarnation, a.connection, a.updated_at, \
                  s.verdict, coalesce(s.verdict_since, a.updated_at) AS verdict_since, \
                  s.last_seen_at, s.applied_revision, s.applied_interval_ns, s.applied_misses, \
-                 s.applied_timeout_ns, s.applied_pong_every, \
+                 s.applied_timeout_ns, s.applied_pong_every, s.applied_adaptive, \
                  s.incarnation AS state_incarnation, s.connection AS state_connection \
              FROM agents a LEFT JOIN agent_state s USING (agent_id) ORDER BY a.agent_id",
         )
@@ -230,6 +234,7 @@ fn applied(row: &PgRow) -> Result<Option<Revised>, sqlx::Error> {
     let misses: Option<i32> = row.try_get("applied_misses")?;
     let timeout: Option<i64> = row.try_get("applied_timeout_ns")?;
     let pong_every: Option<i32> = row.try_get("applied_pong_every")?;
+    let adaptive: Option<bool> = row.try_get("applied_adaptive")?;
     let (Some(revision), Some(interval), Some(misses), Some(timeout), Some(pong_every)) =
         (revision, interval, misses, timeout, pong_every)
     else {
@@ -240,7 +245,8 @@ fn applied(row: &PgRow) -> Result<Option<Revised>, sqlx::Error> {
         u32::try_from(misses).unwrap_or(0),
         Duration::from_nanos(unsigned(timeout)),
         u32::try_from(pong_every).unwrap_or(0),
-    );
+    )
+    .and_then(|tuning| tuning.with_adaptive(adaptive.unwrap_or(false)));
     Ok(tuning.ok().map(|tuning| Revised {
         revision: unsigned(revision),
         tuning,

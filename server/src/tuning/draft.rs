@@ -17,6 +17,7 @@ pub struct Partial {
     pub misses: Option<u32>,
     pub timeout: Option<Duration>,
     pub pong_every: Option<u32>,
+    pub adaptive: Option<bool>,
 }
 
 /// What an operator wants of the policies.
@@ -122,7 +123,8 @@ impl Partial {
             self.misses.unwrap_or(base.misses()),
             self.timeout.unwrap_or(base.timeout()),
             self.pong_every.unwrap_or(base.pong_every()),
-        )
+        )?
+        .with_adaptive(self.adaptive.unwrap_or(base.adaptive()))
     }
 }
 
@@ -237,6 +239,14 @@ mod tests {
                     ..Partial::default()
                 },
                 "11",
+            ),
+            (
+                Partial {
+                    pong_every: Some(5),
+                    adaptive: Some(true),
+                    ..Partial::default()
+                },
+                "set pong_every to 1 instead of 5, or adaptive off",
             ),
         ] {
             let wrong = Draft::of(&PolicySet::default(), &set(Selector::Fleet, partial));

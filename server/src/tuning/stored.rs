@@ -17,6 +17,8 @@ struct StoredPolicy {
     misses: u32,
     timeout_ns: u64,
     pong_every: u32,
+    #[serde(default)]
+    adaptive: bool,
 }
 
 /// Empty for the whole fleet.
@@ -55,6 +57,7 @@ pub(super) fn write(policies: &PolicySet) -> Value {
         misses: policy.tuning.misses(),
         timeout_ns: nanos(policy.tuning.timeout()),
         pong_every: policy.tuning.pong_every(),
+        adaptive: policy.tuning.adaptive(),
     });
     serde_json::to_value(stored.collect::<Vec<_>>()).unwrap_or_default()
 }
@@ -66,6 +69,7 @@ pub(super) fn read(revision: u64, value: &Value) -> Result<PolicySet, Unreadable
         let interval = Duration::from_nanos(policy.interval_ns);
         let timeout = Duration::from_nanos(policy.timeout_ns);
         let tuning = Tuning::new(interval, policy.misses, timeout, policy.pong_every)
+            .and_then(|tuning| tuning.with_adaptive(policy.adaptive))
             .map_err(|source| Unreadable::Bounds { revision, source })?;
         let selector = policy
             .selector
@@ -86,6 +90,7 @@ pub(super) fn tuning(tuning: Tuning) -> Value {
         "misses": tuning.misses(),
         "timeout_ns": nanos(tuning.timeout()),
         "pong_every": tuning.pong_every(),
+        "adaptive": tuning.adaptive(),
     })
 }
 
@@ -101,7 +106,7 @@ mod tests {
             [
                 Policy {
                     selector: Selector::Fleet,
-                    tuning: Tuning::default(),
+                    tuning: Tuning::default().with_adaptive(true).unwrap(),
                 },
                 Policy {
                     selector: Selector::Group("web".to_owned()),
@@ -114,6 +119,18 @@ mod tests {
             read(3, &write(&PolicySet::default())).unwrap().policies(),
             []
         );
+    }
+
+    #[test]
+    fn what_was_stored_before_adaptive_mode_is_not_adaptive() {
+        let policies = PolicySet::default().with(Selector::Fleet, Tuning::default());
+        let mut stored = write(&policies);
+        stored[0]
+            .as_object_mut()
+            .unwrap()
+            .remove("adaptive")
+            .unwrap();
+        assert_eq!(read(1, &stored).unwrap(), policies);
     }
 
     #[test]

@@ -238,6 +238,7 @@ mod tests {
             misses: Some(misses),
             timeout_ns: Some(2_000_000_000),
             pong_every: Some(1),
+            adaptive: Some(false),
         }
     }
 

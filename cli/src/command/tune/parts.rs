@@ -1,19 +1,21 @@
-//! T, N and W as they are typed: any of them may be left unsaid.
+//! A tuning as it is typed: any part of it may be left unsaid.
 
 use std::time::Duration;
 
 use fleetbeat_liveness::Tuning;
+use fleetbeat_liveness::preset::{self, Preset};
 use fleetbeat_liveness::tuning::{
-    INTERVAL_MOST, TIMEOUT_LEAST, TIMEOUT_LEAST_FOR_ONE_MISS, TuningError,
+    INTERVAL_LEAST, TIMEOUT_LEAST, TIMEOUT_LEAST_FOR_ONE_MISS, TuningError,
 };
 use fleetbeat_proto::v1;
 
 use crate::failure::Failure;
 
 const BOUNDS: &str = "bounds: interval 200ms … 1h, misses 1 … 20, timeout 300ms … interval (at least \
-                      1s when misses is 1)";
+                      1s when misses is 1), pong-every 1 … 10, adaptive only with pong-every 1";
 
-/// What was said of T, N and W.
+/// What was said of a tuning. What is said by itself holds before what a preset says, and both before what
+/// is in force.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::Args)]
 #[group(id = "parts", required = true, multiple = true)]
 pub(crate) struct Parts {
@@ -26,47 +28,92 @@ pub(crate) struct Parts {
     /// W: how long the last missed one is waited for (300ms … T)
     #[arg(long, short, value_name = "W", value_parser = duration)]
     pub(super) timeout: Option<Duration>,
+    /// T, N and W of this kind of fleet, see `fleetbeat tune presets`; parts said beside it hold instead
+    #[arg(long, value_name = "NAME", value_parser = preset)]
+    pub(super) preset: Option<&'static Preset>,
+    /// Answer every K-th heartbeat only: above 1 agents just renew a lease (1 … 10)
+    #[arg(long, value_name = "K")]
+    pub(super) pong_every: Option<u32>,
+    /// Let deadlines follow the round trips, from D up to 2·D; needs a pong for every heartbeat
+    #[arg(long, value_enum, value_name = "MODE")]
+    pub(super) adaptive: Option<Switch>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Switch {
+    On,
+    Off,
 }
 
 impl Parts {
     /// Refuses what no value of the unsaid parts could make valid; asks nobody.
     pub(super) fn check(&self) -> Result<(), Failure> {
-        let interval = self.interval.unwrap_or(INTERVAL_MOST);
-        let misses = self.misses.unwrap_or(2);
+        let said = self.with_preset();
+        let misses = said.misses.unwrap_or(2);
         let least = if misses == 1 {
             TIMEOUT_LEAST_FOR_ONE_MISS
         } else {
             TIMEOUT_LEAST
         };
-        let timeout = self.timeout.unwrap_or(least);
-        match Tuning::new(interval, misses, timeout, 1) {
-            Ok(_) => Ok(()),
-            Err(error) => Err(refused(&error)),
+        let timeout = said.timeout.unwrap_or(least);
+        // The shortest that the timeout fits into leaves room for everything else.
+        let interval = said.interval.unwrap_or(timeout.max(INTERVAL_LEAST));
+        Tuning::new(interval, misses, timeout, said.pong_every.unwrap_or(1))
+            .and_then(|tuning| tuning.with_adaptive(said.adaptive == Some(Switch::On)))
+            .map(|_| ())
+            .map_err(|error| refused(&error))
+    }
+
+    /// The preset's parts where none was said.
+    fn with_preset(&self) -> Self {
+        let Some(preset) = self.preset else {
+            return *self;
+        };
+        let tuning = preset.tuning();
+        Self {
+            interval: self.interval.or(Some(tuning.interval())),
+            misses: self.misses.or(Some(tuning.misses())),
+            timeout: self.timeout.or(Some(tuning.timeout())),
+            ..*self
         }
     }
 
     /// The whole value: what was said, and for the rest what is in force.
     pub(super) fn fill(&self, in_force: &v1::Tuning) -> Result<v1::Tuning, Failure> {
         let kept = |ns: Option<u64>| ns.map(Duration::from_nanos);
+        let said = self.with_preset();
         let (Some(interval), Some(misses), Some(timeout)) = (
-            self.interval.or_else(|| kept(in_force.interval_ns)),
-            self.misses.or(in_force.misses),
-            self.timeout.or_else(|| kept(in_force.timeout_ns)),
+            said.interval.or_else(|| kept(in_force.interval_ns)),
+            said.misses.or(in_force.misses),
+            said.timeout.or_else(|| kept(in_force.timeout_ns)),
         ) else {
             return Err(
                 Failure::refused("the server does not say which tuning is in force")
                     .next("say all three: --interval, --misses and --timeout"),
             );
         };
-        let pong_every = in_force.pong_every.unwrap_or(1);
-        let whole =
-            Tuning::new(interval, misses, timeout, pong_every).map_err(|error| refused(&error))?;
-        Ok(whole.into())
+        let pong_every = said.pong_every.or(in_force.pong_every).unwrap_or(1);
+        let adaptive = match said.adaptive {
+            Some(switch) => switch == Switch::On,
+            None => in_force.adaptive.unwrap_or(false),
+        };
+        Tuning::new(interval, misses, timeout, pong_every)
+            .and_then(|tuning| tuning.with_adaptive(adaptive))
+            .map(Into::into)
+            .map_err(|error| refused(&error))
     }
 }
 
 fn refused(error: &TuningError) -> Failure {
     Failure::refused(format!("nothing was changed: {error}")).next(BOUNDS)
+}
+
+/// A preset by its name.
+fn preset(name: &str) -> Result<&'static Preset, String> {
+    Preset::named(name).ok_or_else(|| {
+        let names = preset::ALL.map(|preset| preset.name).join(", ");
+        format!("there is no such preset; there are {names}")
+    })
 }
 
 /// A duration as it is typed.
@@ -84,6 +131,9 @@ mod tests {
         interval: None,
         misses: None,
         timeout: None,
+        preset: None,
+        pong_every: None,
+        adaptive: None,
     };
 
     fn in_force() -> v1::Tuning {
@@ -92,6 +142,7 @@ mod tests {
             misses: Some(3),
             timeout_ns: Some(2_000 * MS),
             pong_every: Some(1),
+            adaptive: Some(false),
         }
     }
 
@@ -134,6 +185,27 @@ mod tests {
                 misses: Some(1),
                 ..UNSAID
             },
+            Parts {
+                pong_every: Some(0),
+                ..UNSAID
+            },
+            Parts {
+                pong_every: Some(11),
+                ..UNSAID
+            },
+            Parts {
+                pong_every: Some(2),
+                ..interval(3_600_000)
+            },
+            Parts {
+                pong_every: Some(2),
+                adaptive: Some(Switch::On),
+                ..UNSAID
+            },
+            Parts {
+                preset: Preset::named("web"),
+                ..interval(1_000)
+            },
         ];
         for parts in refused {
             let failure = parts.check().expect_err(&format!("{parts:?}"));
@@ -153,6 +225,14 @@ mod tests {
                 timeout: Some(Duration::from_mins(1)),
                 ..UNSAID
             },
+            Parts {
+                pong_every: Some(10),
+                ..UNSAID
+            },
+            Parts {
+                adaptive: Some(Switch::On),
+                ..UNSAID
+            },
         ];
         for parts in open {
             assert!(parts.check().is_ok(), "{parts:?}");
@@ -169,6 +249,59 @@ mod tests {
                 ..in_force()
             }
         );
+    }
+
+    /// S8: what is said beside a preset holds, the rest of the preset too, and modes stay as they are.
+    #[test]
+    fn parts_said_beside_a_preset_hold_instead_of_its_own() {
+        let parts = Parts {
+            preset: Preset::named("device-gateway"),
+            misses: Some(5),
+            ..UNSAID
+        };
+        let adaptive = v1::Tuning {
+            adaptive: Some(true),
+            ..in_force()
+        };
+        assert_eq!(
+            parts.fill(&adaptive).unwrap(),
+            v1::Tuning {
+                interval_ns: Some(60_000 * MS),
+                misses: Some(5),
+                timeout_ns: Some(10_000 * MS),
+                ..adaptive
+            }
+        );
+        assert!(
+            preset("nonsense")
+                .unwrap_err()
+                .contains("mobile-messaging, web")
+        );
+    }
+
+    /// S22: a lease and adaptive mode exclude each other, whichever of them was in force.
+    #[test]
+    fn modes_change_by_themselves_and_exclude_each_other() {
+        let lease = Parts {
+            pong_every: Some(5),
+            ..UNSAID
+        };
+        let adaptive = Parts {
+            adaptive: Some(Switch::On),
+            ..UNSAID
+        };
+        let leased = lease.fill(&in_force()).unwrap();
+        assert_eq!(leased.pong_every, Some(5));
+        let refusal = adaptive.fill(&leased).unwrap_err().to_string();
+        assert!(
+            refusal.contains("set pong_every to 1 instead of 5"),
+            "{refusal}"
+        );
+        let both = Parts {
+            pong_every: Some(1),
+            ..adaptive
+        };
+        assert_eq!(both.fill(&leased).unwrap().adaptive, Some(true));
     }
 
     #[test]

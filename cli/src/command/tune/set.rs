@@ -15,13 +15,17 @@ const REASON_BYTES: usize = 500;
 
 /// Change the tuning of a group or of the fleet, live, and count the acknowledgements
 ///
-/// Parts of T, N and W that are not said keep what is in force. Values out of bounds are refused before
+/// Parts of the tuning that are not said keep what is in force; --preset says T, N and W at once, and a
+/// part said beside it holds instead. Values out of bounds are refused before
 /// anything is sent. The exit code is 0 when every live agent that got the value applied it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   fleetbeat tune set --group edge --interval 5s --reason 'find dead gateways sooner'
   fleetbeat tune set --fleet --interval 20s --misses 3 --timeout 2s --reason 'back to normal'
+  fleetbeat tune set --group edge --preset device-gateway --misses 5 --reason 'poor radio links'
+  fleetbeat tune set --group mobile --adaptive on --reason 'round trips of seconds in the metro'
+  fleetbeat tune set --group registry --pong-every 5 --reason 'agents only renew a lease'
   fleetbeat tune set --group edge --misses 4 --reason 'long pauses' --dry-run
   fleetbeat tune set --group edge --interval 1s --timeout 500ms --reason drill --expect-revision 12")]
 pub(crate) struct Set {

@@ -83,7 +83,8 @@ pub(super) async fn set(
         },
         (false, _) => {
             return Err(Trouble::Wrong(
-                "nothing to set: give at least one of interval, misses, timeout, pong_every".into(),
+                "nothing to set: give at least one of interval, misses, timeout, pong_every, adaptive"
+                    .into(),
             ));
         }
     };
@@ -127,6 +128,7 @@ fn partial(tuning: v1::Tuning) -> Partial {
         misses: tuning.misses,
         timeout: tuning.timeout_ns.map(Duration::from_nanos),
         pong_every: tuning.pong_every,
+        adaptive: tuning.adaptive,
     }
 }
 
