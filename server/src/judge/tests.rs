@@ -1,8 +1,11 @@
+mod adaptive;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use fleetbeat_liveness::fence::{Fence, InstanceId};
 use fleetbeat_liveness::moment::Moment;
+use fleetbeat_liveness::retune::Revised;
 use fleetbeat_liveness::verdict::Verdict;
 use fleetbeat_proto::v1::CloseReason;
 use uuid::Uuid;
@@ -24,7 +27,7 @@ impl Trial {
     /// A server with two lanes; one agent has a session on the first.
     fn begin() -> Self {
         let registry = Arc::new(Registry::new(Clock::start(), 2, 60));
-        let session = open(&registry, 1);
+        let session = open(&registry, 1, None);
         let bench = Bench::new(Arc::clone(&registry));
         Self {
             registry,
@@ -35,7 +38,7 @@ impl Trial {
 
     /// The agent's next Hello, which lay unread for a while.
     fn hello(&mut self, connection: u64) {
-        self.session = open(&self.registry, connection);
+        self.session = open(&self.registry, connection, None);
     }
 
     fn agent(&self) -> &Arc<Agent> {
@@ -58,7 +61,7 @@ impl Trial {
     }
 }
 
-fn open(registry: &Registry, connection: u64) -> Arc<Session> {
+fn open(registry: &Registry, connection: u64, applied: Option<Revised>) -> Arc<Session> {
     let opening = Opening {
         agent_id: Uuid::from_bytes([1; 16]),
         instance: InstanceId([1; 16]),
@@ -67,7 +70,7 @@ fn open(registry: &Registry, connection: u64) -> Arc<Session> {
             connection,
         },
         facts: Facts::default(),
-        applied: None,
+        applied,
         volatile_state: false,
         lane: 0,
         outbox: Arc::new(Outbox::default()),
