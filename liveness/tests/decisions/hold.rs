@@ -5,7 +5,7 @@ use fleetbeat_liveness::hearing::{Counts, Hearing, owed_per_s};
 use fleetbeat_liveness::hold::{Change, Hold, Leave};
 use fleetbeat_liveness::outage::Outage;
 use fleetbeat_liveness::verdict::{Next, next};
-use fleetbeat_liveness::{Expectation, Moment};
+use fleetbeat_liveness::{Expectation, Limits, Moment};
 use proptest::prelude::*;
 
 use crate::given::{at, at_millis, millis, secs, tuning};
@@ -104,7 +104,7 @@ fn the_end_of_a_hold_is_followed_by_the_grace_of_its_silence() {
     }
     let grace = deafness.grace_for(Moment::ZERO).unwrap();
     assert!(grace >= at(387) + secs(40).min(GRACE_MOST));
-    let silent = next(at(387), at(300), &default(), Some(grace));
+    let silent = next(at(387), at(300), &Limits::of_agent(&default(), None), Some(grace));
     assert!(!matches!(silent, Next::Convict));
 }
 
