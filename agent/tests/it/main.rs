@@ -8,6 +8,7 @@ mod host;
 mod configuration;
 mod endings;
 mod handshake;
+mod lease;
 mod process;
 mod tls;
 mod tuning;

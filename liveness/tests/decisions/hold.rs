@@ -104,7 +104,12 @@ fn the_end_of_a_hold_is_followed_by_the_grace_of_its_silence() {
     }
     let grace = deafness.grace_for(Moment::ZERO).unwrap();
     assert!(grace >= at(387) + secs(40).min(GRACE_MOST));
-    let silent = next(at(387), at(300), &Limits::of_agent(&default(), None), Some(grace));
+    let silent = next(
+        at(387),
+        at(300),
+        &Limits::of_agent(&default(), None),
+        Some(grace),
+    );
     assert!(!matches!(silent, Next::Convict));
 }
 

@@ -9,6 +9,7 @@ mod events;
 mod gate;
 mod house;
 mod lane;
+mod modes;
 mod office;
 mod operators;
 mod pooler;

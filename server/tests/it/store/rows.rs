@@ -72,7 +72,7 @@ pub(super) fn state(n: u128, verdict: Verdict, fence: Fence) -> State {
         fence,
         applied: Some(Revised {
             revision: 3,
-            tuning: Tuning::default(),
+            tuning: Tuning::default().with_adaptive(true).unwrap(),
         }),
         desired_revision: Some(4),
         at: NOON,
