@@ -9,6 +9,7 @@ mod checks;
 mod demo;
 mod packages;
 mod steps;
+mod study;
 mod workspace;
 
 use std::process::ExitCode;
@@ -33,6 +34,8 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// Plays the studies and writes their tables into docs/detectors.md and docs/storms.md
+    Study,
     /// Formatting, lints, dependencies, build, all tests
     Test {
         /// Leaves out the fleets of real processes and the documentation's examples
@@ -44,6 +47,7 @@ enum Task {
 fn main() -> ExitCode {
     let done = match Arguments::parse().task {
         Task::Demo { arguments } => demo::run(&arguments),
+        Task::Study => study::run(),
         Task::Test { quick } => checks::run(quick),
     };
     match done {

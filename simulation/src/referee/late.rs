@@ -55,7 +55,7 @@ impl World {
                 last: Some(last),
                 ..
             } => {
-                let due = self.world_time(server, last.heard) + last.expectation.offline_after;
+                let due = self.world_time(server, last.heard) + last.limits.offline_after;
                 let (_, hindered) = self.graces(server, None, Moment::ZERO);
                 self.check_due(
                     server,
@@ -90,11 +90,11 @@ impl World {
             return;
         }
         let heard = self.world_time(server, session.last_heard());
-        let expectation = session.expectation();
+        let limits = session.limits();
         let (_, hindered) = self.graces(server, Some(session.lane), Moment::ZERO);
         let read = self.nothing_waits(server, agent);
-        let suspect_at = (heard + expectation.suspect_after).max(hindered);
-        let offline_at = (heard + expectation.offline_after).max(hindered);
+        let suspect_at = (heard + limits.suspect_after).max(hindered);
+        let offline_at = (heard + limits.offline_after).max(hindered);
         match verdict {
             _ if !read => {}
             Verdict::Online => {
