@@ -150,7 +150,11 @@ impl Storm {
         seconds.max().unwrap_or(0)
     }
 
-    /// Peak over the mean until the last attempt.
+    pub(crate) fn peak_in_100_ms(&self) -> u64 {
+        self.bins.iter().max().copied().unwrap_or(0)
+    }
+
+    /// Busiest second over the mean until the last attempt.
     pub(crate) fn peak_to_mean(&self) -> f64 {
         let seconds = self.bins.len().div_ceil(10).max(1);
         real(self.peak_per_s() * seconds as u64) / real(self.attempts())

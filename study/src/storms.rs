@@ -97,6 +97,7 @@ fn summary(storms: &[(Variant, Storm)]) -> String {
     let mut table = Table::new(&[
         "agents return by",
         "peak attempts/s",
+        "peak in 100 ms",
         "peak / mean",
         "attempts per agent",
         "half back",
@@ -114,6 +115,7 @@ fn summary(storms: &[(Variant, Storm)]) -> String {
         table.row([
             variant.name.to_owned(),
             thousands(storm.peak_per_s()),
+            thousands(storm.peak_in_100_ms()),
             format!("{:.1}", storm.peak_to_mean()),
             format!("{:.1}", real(storm.attempts()) / agents),
             back(50),
