@@ -259,6 +259,23 @@ mod tests {
     }
 
     #[test]
+    fn the_mode_is_kept_and_an_older_agents_file_is_not_adaptive() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = open(dir.path());
+        let revised = Revised {
+            revision: 7,
+            tuning: Tuning::default().with_adaptive(true).unwrap(),
+        };
+        state.tuning_file().write(&revised).unwrap();
+        drop(state);
+        assert_eq!(open(dir.path()).tuning(), Some(revised));
+        let older = r#"{"format":1,"revision":7,"interval_ns":20000000000,"misses":3,"timeout_ns":2000000000,"pong_every":1}"#;
+        fs::write(dir.path().join("tuning.json"), older).unwrap();
+        let tuning = open(dir.path()).tuning().map(|kept| kept.tuning);
+        assert_eq!(tuning, Some(Tuning::default()));
+    }
+
+    #[test]
     fn a_damaged_file_is_refused_with_its_name_the_reason_and_the_way_out() {
         let identity =
             r#"{"format":1,"agent_id":"6f0d7a50-1111-4222-8333-444455556666","incarnation":3}"#;

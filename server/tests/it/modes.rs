@@ -2,13 +2,18 @@
 
 use std::time::Duration;
 
+use fleetbeat_liveness::policy::Selector;
 use fleetbeat_liveness::retune::Revised;
 use fleetbeat_liveness::tuning::Tuning;
 use fleetbeat_liveness::verdict::Verdict;
+use fleetbeat_proto::v1;
 use fleetbeat_proto::v1::{CloseReason, Ping, from_agent, from_server, tuning_ack};
+use tonic::Code;
 
 use crate::actor::{Actor, hello, tuning};
 use crate::house::House;
+use crate::office::{Office, interval, set};
+use crate::retune::web;
 
 /// An agent that runs `tuning`, welcomed and retuned.
 async fn running(house: &House, tuning: Tuning) -> Actor {
@@ -93,4 +98,64 @@ async fn a_lease_is_answered_at_every_third_renewal() {
         "{answered:?}"
     );
     assert_eq!(session.offline_after(), Duration::from_secs(4));
+}
+
+/// Requirement S15: per policy, kept in Postgres, pushed, and refused together with a lease.
+#[tokio::test]
+async fn adaptive_mode_is_a_part_of_a_policy_like_any_other() {
+    let office = Office::open().await;
+    let mut agent = web(&office, 1).await;
+    let mut client = office.client().await;
+    let adaptive = |on| v1::Tuning {
+        adaptive: Some(on),
+        ..v1::Tuning::default()
+    };
+    let made = client.set_tuning(set("web", adaptive(true))).await.unwrap();
+    let after = made.into_inner().after.unwrap();
+    assert_eq!((after.adaptive, after.misses), (Some(true), Some(3)));
+    assert_eq!(agent.ack(tuning_ack::Outcome::Applied).await, 1);
+    let session = office.house.session(1);
+    office.house.until(|| session.waiting_for().is_none()).await;
+    assert!(session.in_force().tuning.adaptive());
+
+    let elsewhere = office.other_desk();
+    elsewhere.refresh().await.unwrap();
+    let stored = elsewhere.policies().get(&Selector::Group("web".to_owned()));
+    assert_eq!(stored, Some(session.in_force().tuning));
+
+    let lease = v1::Tuning {
+        pong_every: Some(5),
+        ..v1::Tuning::default()
+    };
+    let refused = client.set_tuning(set("web", lease)).await.unwrap_err();
+    assert_eq!(refused.code(), Code::InvalidArgument);
+    assert!(
+        refused.message().contains("set pong_every to 1"),
+        "{refused}"
+    );
+    let both = v1::Tuning {
+        adaptive: Some(false),
+        ..lease
+    };
+    client.set_tuning(set("web", both)).await.unwrap();
+    assert_eq!(agent.ack(tuning_ack::Outcome::Applied).await, 2);
+    office
+        .house
+        .until(|| session.in_force().tuning.pong_every() == 5)
+        .await;
+    client
+        .set_tuning(set("web", interval(5_000)))
+        .await
+        .unwrap();
+    agent.ack(tuning_ack::Outcome::Applied).await;
+    office
+        .house
+        .until(|| session.in_force().revision == 3)
+        .await;
+    assert_eq!(
+        session.in_force().tuning.pong_every(),
+        5,
+        "unsaid parts stay"
+    );
+    office.database.stop().await;
 }
