@@ -155,6 +155,16 @@ impl Ledger {
         Ok(count.unsigned_abs())
     }
 
+    /// When each recorded session opened, in microseconds since the Unix epoch, oldest first.
+    pub async fn openings(&self) -> Result<Vec<i64>> {
+        Ok(sqlx::query_scalar(
+            "SELECT (extract(epoch FROM opened_at) * 1000000)::bigint FROM sessions
+             ORDER BY opened_at",
+        )
+        .fetch_all(&self.pool)
+        .await?)
+    }
+
     /// Sessions without an end.
     pub async fn open_sessions(&self) -> Result<u64> {
         let count: i64 =

@@ -4,6 +4,7 @@
 pub mod clock;
 pub mod ledger;
 pub mod relay;
+pub mod skip;
 pub mod stage;
 pub mod story;
 pub mod swarm;

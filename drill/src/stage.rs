@@ -7,15 +7,17 @@ mod crowd;
 mod metrics;
 mod operator;
 mod orphan;
+mod place;
 mod postgres;
 mod process;
 mod server;
 mod wait;
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Output;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -27,6 +29,7 @@ pub use binaries::Binaries;
 pub use crowd::Crowd;
 pub use metrics::Metrics;
 pub use operator::{Operator, tuning};
+pub use place::Place;
 pub use postgres::Postgres;
 pub use process::Process;
 pub use server::{Endpoints, Server};
@@ -42,6 +45,8 @@ pub struct Plan {
     pub own_postgres: bool,
     /// Settings handed to the server, such as `("FLEETBEAT_LOG", "debug")`.
     pub environment: Vec<(String, String)>,
+    /// Where the server takes agents; a free port of this host when unset.
+    pub lane: Option<SocketAddr>,
 }
 
 /// Real processes in a folder of their own.
@@ -70,6 +75,9 @@ impl Stage {
         let mut server = Server::new(binaries.path("fleetbeat-server")?, folder.path(), &logs);
         for (name, value) in &plan.environment {
             server.use_environment(name, value);
+        }
+        if let Some(lane) = plan.lane {
+            server.use_lane(lane);
         }
         let postgres = if plan.own_postgres {
             Some(Postgres::start(folder.path(), &logs).await?)
@@ -103,9 +111,17 @@ impl Stage {
     /// Starts an agent process. A second start under the same name is the same agent: it keeps its
     /// state directory.
     pub fn start_agent(&mut self, name: &str, group: &str) -> Result<()> {
-        let lane = self.server.endpoints()?.lane;
-        let mut command = Command::new(self.binaries.path("fleetbeat-agent")?);
-        command.arg("--server").arg(format!("http://{lane}"));
+        let place = Place::beside(self.server.endpoints()?.lane);
+        self.start_agent_at(&place, name, group)
+    }
+
+    /// [`Self::start_agent`] elsewhere.
+    pub fn start_agent_at(&mut self, place: &Place, name: &str, group: &str) -> Result<()> {
+        let mut command = place.command(self.binaries.path("fleetbeat-agent")?);
+        command.arg("--server").arg(&place.server);
+        if let Some(ca) = &place.ca {
+            command.arg("--ca").arg(ca);
+        }
         command.arg("--state-dir").arg(self.state_dir(name));
         command.args(["--name", name, "--group", group]);
         let process = Process::start(name, &mut command, &self.logs())?;

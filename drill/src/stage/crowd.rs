@@ -1,12 +1,11 @@
 use std::path::PathBuf;
-use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use super::Stage;
 use super::process::Process;
-use crate::swarm::Report;
+use super::{Place, Stage};
+use crate::swarm::{MOST_PER_CONNECTION, Report};
 
 const LEAVE_WITHIN: Duration = Duration::from_secs(40);
 
@@ -20,17 +19,25 @@ pub struct Crowd {
 impl Stage {
     /// Starts a swarm whose agents are named `<prefix>-00000` and so on, dealt to the groups in turn.
     pub fn start_crowd(&self, prefix: &str, agents: u32, groups: &[&str]) -> Result<Crowd> {
-        let lane = self.server.endpoints()?.lane;
+        let place = Place::beside(self.server.endpoints()?.lane);
+        self.start_crowd_at(&place, prefix, agents, groups, MOST_PER_CONNECTION)
+    }
+
+    /// [`Self::start_crowd`] elsewhere, with so many agents on each connection.
+    pub fn start_crowd_at(
+        &self,
+        place: &Place,
+        prefix: &str,
+        agents: u32,
+        groups: &[&str],
+        per_connection: u32,
+    ) -> Result<Crowd> {
         let report = self.folder().join(format!("{prefix}.json"));
-        let mut command = Command::new(self.binaries().path("fleetbeat-drill")?);
-        command.args([
-            "swarm",
-            "--server",
-            &format!("http://{lane}"),
-            "--groups",
-            &groups.join(","),
-        ]);
-        command.args(["--agents", &agents.to_string(), "--name-prefix", prefix]);
+        let mut command = place.command(self.binaries().path("fleetbeat-drill")?);
+        command.args(["swarm", "--server", &place.server]);
+        command.args(["--groups", &groups.join(","), "--name-prefix", prefix]);
+        command.args(["--agents", &agents.to_string()]);
+        command.args(["--per-connection", &per_connection.to_string()]);
         command.arg("--report").arg(&report);
         let process = Process::start(&format!("swarm-{prefix}"), &mut command, &self.logs())?;
         Ok(Crowd { process, report })

@@ -40,6 +40,8 @@ pub struct Server {
     logs: PathBuf,
     database_url: Option<String>,
     environment: Vec<(String, String)>,
+    /// Where it takes agents at its first start.
+    lane: SocketAddr,
     endpoints: Option<Endpoints>,
     process: Option<Process>,
 }
@@ -52,6 +54,7 @@ impl Server {
             logs: logs.to_owned(),
             database_url: None,
             environment: Vec::new(),
+            lane: ANY_PORT,
             endpoints: None,
             process: None,
         }
@@ -65,12 +68,16 @@ impl Server {
         self.environment.push((name.to_owned(), value.to_owned()));
     }
 
+    pub(super) fn use_lane(&mut self, lane: SocketAddr) {
+        self.lane = lane;
+    }
+
     /// Starts the process and waits until it is ready, on the ports it had before, if any.
     pub async fn start(&mut self) -> Result<()> {
         ensure!(self.process.is_none(), "the server runs already");
         let (lane, operator) = match &self.endpoints {
             Some(before) => (before.lane, before.operator),
-            None => (ANY_PORT, ANY_PORT),
+            None => (self.lane, ANY_PORT),
         };
         let mut command = Command::new(&self.program);
         command.arg("--data-dir").arg(&self.data);
