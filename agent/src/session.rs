@@ -14,6 +14,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use fleetbeat_liveness::adaptive::{Pace, server_dead_after};
+use fleetbeat_liveness::backoff::tolerable;
 use fleetbeat_liveness::beat::Beats;
 use fleetbeat_liveness::{Expectation, Moment, Revised};
 use fleetbeat_proto::v1::from_agent::Message as Upward;
@@ -239,6 +240,8 @@ impl<R: Rng> Session<R> {
             Answer::Trip(trip) => Some(trip),
         };
         self.judge.heard(now);
+        let spread = pong.reconnect_spread_ns.map(Duration::from_nanos);
+        self.spread = spread.unwrap_or(self.spread);
         let lag = Duration::from_nanos(pong.lag_ns.unwrap_or(0));
         let interval = self.pace.answered(trip, lag, &self.in_force.tuning);
         self.beats.paced(interval, now, &mut self.rng);
@@ -336,7 +339,7 @@ impl<R: Rng> Session<R> {
             cause,
             detail: free_text(detail),
             lived,
-            spread: self.spread,
+            spread: tolerable(self.spread, self.in_force().tuning.deadline()),
         }));
     }
 }

@@ -154,10 +154,14 @@ impl Backoff {
 /// offline.
 #[must_use]
 pub fn reconnect_spread(sessions: u64, admission_per_s: u64, deadline: Duration) -> Duration {
-    let most = SPREAD_MOST.min(deadline / 2);
-    admission(sessions, admission_per_s)
-        .max(SPREAD_LEAST)
-        .min(most)
+    let spread = admission(sessions, admission_per_s).clamp(SPREAD_LEAST, SPREAD_MOST);
+    tolerable(spread, deadline)
+}
+
+/// What an agent makes of a spread that it was told before it was given another deadline.
+#[must_use]
+pub fn tolerable(spread: Duration, deadline: Duration) -> Duration {
+    spread.min(deadline / 2)
 }
 
 /// How long agents stay unknown after the server was away: the longest that an agent with default

@@ -246,10 +246,33 @@ fn a_silent_server_is_left_at_its_deadline_and_told_why() {
     let ending = ending(&outputs).unwrap();
     assert_eq!(ending.cause, Cause::ServerSilent);
     assert_eq!(ending.lived, Some(Duration::from_secs(7)));
-    assert_eq!(ending.spread, Duration::from_secs(8));
+    assert_eq!(ending.spread, Duration::from_millis(3_500), "half of D");
     assert!(
         matches!(outputs.last(), Some(Output::End(_))),
         "Goodbye goes before the end"
+    );
+}
+
+/// Hard case A7: a fleet grows after its first agents were welcomed.
+#[test]
+fn the_return_is_spread_over_what_the_server_told_last() {
+    let mut scene = Scene::greeting(Some(tuned(3)));
+    let outputs = scene.receive(100, Downward::Welcome(welcome()));
+    let Downward::Pong(pong) = pong_of(&outputs) else {
+        panic!("no PING followed Welcome");
+    };
+    scene.receive(
+        200,
+        Downward::Pong(v1::Pong {
+            reconnect_spread_ns: Some(2_000_000_000),
+            ..pong
+        }),
+    );
+    scene.receive(300, Downward::Pong(pong));
+    scene.0.broken(at(400), "the server ended the stream");
+    assert_eq!(
+        ending(&scene.outputs()).unwrap().spread,
+        Duration::from_secs(2)
     );
 }
 

@@ -2,6 +2,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
+use fleetbeat_liveness::backoff::tolerable;
 use fleetbeat_liveness::beat::Beats;
 use fleetbeat_liveness::{Moment, Revised, Tuning};
 use fleetbeat_proto::v1::tuning_ack::Outcome;
@@ -99,7 +100,7 @@ impl<'a> Session<'a> {
             end,
             welcomed: true,
             lived,
-            spread: self.spread,
+            spread: tolerable(self.spread, self.tuning.deadline()),
         }
     }
 
@@ -193,6 +194,8 @@ impl<'a> Session<'a> {
         if pong.seq == 0 || pong.seq >= self.next_seq {
             return;
         }
+        let spread = pong.reconnect_spread_ns.map(Duration::from_nanos);
+        self.spread = spread.unwrap_or(self.spread);
         self.agent.counts.pongs += 1;
         self.agent.live.pongs.fetch_add(1, Relaxed);
         self.answered_seq = self.answered_seq.max(pong.seq);

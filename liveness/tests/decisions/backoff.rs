@@ -1,6 +1,8 @@
 use std::time::Duration;
 
-use fleetbeat_liveness::backoff::{Backoff, Params, TOLD_MOST, absence_grace, reconnect_spread};
+use fleetbeat_liveness::backoff::{
+    Backoff, Params, TOLD_MOST, absence_grace, reconnect_spread, tolerable,
+};
 use proptest::prelude::*;
 use rand::RngExt;
 use rand::rngs::StdRng;
@@ -137,6 +139,8 @@ fn the_spread_follows_the_sessions_within_its_limits() {
     assert_eq!(reconnect_spread(50_000, 60, secs(600)), secs(60));
     assert_eq!(reconnect_spread(50_000, 60, millis(900)), millis(450));
     assert_eq!(reconnect_spread(u64::MAX, 0, d), secs(31));
+    assert_eq!(reconnect_spread(50_000, 60, Duration::MAX), secs(60));
+    assert_eq!(tolerable(secs(60), secs(7)), millis(3_500));
 }
 
 /// A7: 1,000 agents cut together at D = 62 s: under a tenth of them in any one second, and no herd.

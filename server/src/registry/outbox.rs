@@ -195,6 +195,7 @@ impl Outbox {
             hold_ns: nanos(now().since(received)),
             lag_ns: None,
             queue_depth: None,
+            reconnect_spread_ns: None,
         };
         fill(&mut pong);
         pong

@@ -3,6 +3,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use fleetbeat_liveness::backoff::reconnect_spread;
 use fleetbeat_liveness::deafness::Deafness;
 use fleetbeat_liveness::moment::Moment;
 use fleetbeat_liveness::policy::PolicySet;
@@ -113,6 +114,13 @@ impl Registry {
     #[must_use]
     pub fn session_count(&self) -> u64 {
         self.sessions.load(Ordering::Relaxed)
+    }
+
+    /// What a fleet that loses this server together should spread its return over, whatever the
+    /// deadlines of its agents.
+    #[must_use]
+    pub fn reconnect_spread(&self) -> Duration {
+        reconnect_spread(self.session_count(), self.admission_per_s, Duration::MAX)
     }
 
     /// The judge ran at `now` and should have run at `due`. Returns the length of the stall when there
