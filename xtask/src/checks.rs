@@ -3,11 +3,15 @@ use std::process::{Command, Stdio};
 use anyhow::Result;
 
 use crate::packages;
+use crate::skipped::Skipped;
 use crate::steps::{self, Steps};
 use crate::workspace::{cargo, root};
 
 /// Leaves out the fleets of real processes.
 const WITHOUT_FLEETS: &str = "not (package(fleetbeat-drill) and kind(test))";
+
+/// Leaves out what runs through networks, which has a step of its own.
+const WITHOUT_NETWORKS: &str = "not binary(network)";
 
 /// Everything that must hold, cheapest first; ends at the first failure.
 pub(crate) fn run(quick: bool) -> Result<()> {
@@ -17,6 +21,9 @@ pub(crate) fn run(quick: bool) -> Result<()> {
     })?;
     steps.step("Dependencies: bans, licences, sources", dependencies)?;
     steps.step("Postgres", packages::postgres)?;
+    if !quick {
+        steps.step("Programs of the tests through networks", packages::network)?;
+    }
     steps.step("Lints", || {
         let clippy = [
             "clippy",
@@ -33,8 +40,12 @@ pub(crate) fn run(quick: bool) -> Result<()> {
     steps.step("Build", || {
         steps::run(&mut cargo(["build", "--workspace", "--bins"]))
     })?;
-    steps.step("Tests", || tests(quick))?;
+    let skipped = Skipped::none()?;
+    steps.step("Tests", || tests(quick, &skipped))?;
     if !quick {
+        if has_nextest() {
+            steps.step("Tests through networks", || through_networks(&skipped))?;
+        }
         let examples = ["test", "--workspace", "--doc", "--quiet"];
         steps.step("Documentation's examples", || {
             steps::run(&mut cargo(examples))
@@ -47,6 +58,7 @@ pub(crate) fn run(quick: bool) -> Result<()> {
         })?;
     }
     steps.summary();
+    skipped.tell();
     Ok(())
 }
 
@@ -64,12 +76,15 @@ fn dependencies() -> Result<()> {
     steps::run(&mut deny)
 }
 
-fn tests(quick: bool) -> Result<()> {
+fn tests(quick: bool, skipped: &Skipped) -> Result<()> {
     if has_nextest() {
-        let mut nextest = cargo(["nextest", "run", "--workspace"]);
-        if quick {
-            nextest.args(["--filterset", WITHOUT_FLEETS]);
-        }
+        let mut nextest = cargo(["nextest", "run", "--workspace", "--filterset"]);
+        nextest.arg(if quick {
+            WITHOUT_FLEETS
+        } else {
+            WITHOUT_NETWORKS
+        });
+        skipped.noted_by(&mut nextest);
         return steps::run(&mut nextest);
     }
     println!(
@@ -80,7 +95,15 @@ fn tests(quick: bool) -> Result<()> {
     if quick {
         one_by_one.args(["--exclude", "fleetbeat-drill"]);
     }
+    skipped.noted_by(&mut one_by_one);
     steps::run(one_by_one.args(["--", "--test-threads=1"]))
+}
+
+/// They mostly wait, so that more of them run at once than there are cores.
+fn through_networks(skipped: &Skipped) -> Result<()> {
+    let mut nextest = cargo(["nextest", "run", "--workspace", "--profile", "network"]);
+    skipped.noted_by(&mut nextest);
+    steps::run(nextest.args(["--filterset", "binary(network)"]))
 }
 
 fn has_nextest() -> bool {

@@ -8,6 +8,7 @@
 mod checks;
 mod demo;
 mod packages;
+mod skipped;
 mod steps;
 mod study;
 mod workspace;

@@ -1,3 +1,5 @@
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -22,6 +24,43 @@ pub(crate) fn postgres() -> Result<()> {
     })?;
     println!("Postgres binaries: {}", folder.display());
     Ok(())
+}
+
+/// Programs that tests through real networks run, with the Debian package that brings each.
+const NETWORK: [(&str, &str); 5] = [
+    ("ip", "iproute2"),
+    ("tc", "iproute2"),
+    ("nft", "nftables"),
+    ("nginx", "nginx-light"),
+    ("haproxy", "haproxy"),
+];
+
+/// Installs what tests through real networks run, where that is possible. What stays missing skips the
+/// tests that need it.
+pub(crate) fn network() -> Result<()> {
+    let missing = NETWORK.iter().filter(|(program, _)| !installed(program));
+    let mut packages: Vec<_> = missing.map(|(_, package)| *package).collect();
+    packages.dedup();
+    if packages.is_empty() {
+        println!("All here: ip, tc, nft, nginx, haproxy");
+        return Ok(());
+    }
+    let wanted = packages.join(" ");
+    if on_path("apt-get") && root_user()? {
+        println!("Not here: installing Debian's packages {wanted}");
+        return apt(&packages);
+    }
+    println!("Not here, and tests that need them will be skipped: {wanted}");
+    Ok(())
+}
+
+/// Whether the system has the program; those of administrators need not be on the path of a user.
+fn installed(program: &str) -> bool {
+    let administrators = ["/usr/sbin", "/sbin"];
+    on_path(program)
+        || administrators
+            .iter()
+            .any(|folder| Path::new(folder).join(program).is_file())
 }
 
 fn postgres_binaries() -> Option<PathBuf> {
@@ -66,9 +105,46 @@ fn apt(packages: &[&str]) -> Result<()> {
         );
     }
     run(apt_get().args(["update", "-q"]))?;
+    let _no_services = NoServices::new()?;
     run(apt_get()
         .args(["install", "-q", "-y", "--no-install-recommends"])
         .args(packages))
+}
+
+/// Keeps packages from starting their services while they are installed, in the way that Debian's policy
+/// gives: a program that forbids it.
+struct NoServices {
+    ours: bool,
+}
+
+const SERVICE_POLICY: &str = "/usr/sbin/policy-rc.d";
+
+impl NoServices {
+    /// Leaves a policy that the system has already as it is.
+    fn new() -> Result<Self> {
+        if Path::new(SERVICE_POLICY).exists() {
+            return Ok(Self { ours: false });
+        }
+        let forbid = "#!/bin/sh\nexit 101\n";
+        let written = std::fs::write(SERVICE_POLICY, forbid);
+        let executable = Permissions::from_mode(0o755);
+        written
+            .and_then(|()| std::fs::set_permissions(SERVICE_POLICY, executable))
+            .with_context(|| format!("cannot write {SERVICE_POLICY}"))?;
+        Ok(Self { ours: true })
+    }
+}
+
+impl Drop for NoServices {
+    fn drop(&mut self) {
+        if self.ours
+            && let Err(error) = std::fs::remove_file(SERVICE_POLICY)
+        {
+            eprintln!(
+                "error: remove {SERVICE_POLICY}, which keeps services from starting: {error}"
+            );
+        }
+    }
 }
 
 fn apt_get() -> Command {

@@ -5,7 +5,6 @@ use fleetbeat_drill::stage::Place;
 use fleetbeat_proto::v1::{CloseReason, Verdict};
 
 use crate::scene::{SOON, Scene, Tuned};
-use crate::slow::relay;
 
 /// Field report A09: what speaks within the box's patience lives; a flow that it forgot is found by the
 /// deadline, and one that it answers with RST is back long before.
@@ -19,8 +18,8 @@ async fn flows_that_a_box_forgets_are_found_and_beats_within_its_patience_keep_t
     for (group, tuned) in groups {
         scene.tune(group, tuned).await;
     }
-    let forgetful = relay(&scene, &["idle 3s forget"]).await;
-    let abrupt = relay(&scene, &["idle 3s forget-then-reset"]).await;
+    let forgetful = scene.relay(&["idle 3s forget"]).await;
+    let abrupt = scene.relay(&["idle 3s forget-then-reset"]).await;
     let started_us = clock::wall_us();
     for ((name, _), relay) in groups.iter().zip([&forgetful, &forgetful, &abrupt]) {
         let place = Place::beside(relay.address());

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use fleetbeat_drill::ledger::{Ledger, Session};
+use fleetbeat_drill::relay::Relay;
 use fleetbeat_drill::stage::{Operator, Place, Plan, Stage, until};
 use fleetbeat_proto::v1::{Agent, CloseReason, Event, Verdict};
 use serde_json::Value;
@@ -97,6 +98,20 @@ impl Scene {
             server: format!("https://{}", self.stage.server.endpoints().unwrap().lane),
             ca: self.ca.clone(),
         }
+    }
+
+    /// A relay in front of the server, with what is wrong from the start.
+    pub(crate) async fn relay(&self, commands: &[&str]) -> Relay {
+        self.relay_at("127.0.0.1:0", commands).await
+    }
+
+    pub(crate) async fn relay_at(&self, listen: &str, commands: &[&str]) -> Relay {
+        let lane = self.stage.server.endpoints().unwrap().lane;
+        let relay = Relay::start(listen.parse().unwrap(), lane).await.unwrap();
+        for command in commands {
+            relay.tell(command).unwrap();
+        }
+        relay
     }
 
     /// Starts an agent on each of these hosts, named after it.

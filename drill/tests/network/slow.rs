@@ -1,10 +1,8 @@
 //! Paths that are slow, or bring bytes in heaps, and do not lose any.
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use fleetbeat_drill::clock;
-use fleetbeat_drill::relay::Relay;
 use fleetbeat_drill::stage::{Place, until};
 use fleetbeat_proto::v1::{CloseReason, Verdict};
 
@@ -12,25 +10,14 @@ use crate::scene::{Scene, Tuned};
 
 const TUNED: Tuned = Tuned::seconds(2, 3, 1);
 
-/// A relay in front of the scene's server, with what is wrong from the start.
-pub(crate) async fn relay(scene: &Scene, commands: &[&str]) -> Relay {
-    let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
-    let lane = scene.stage.server.endpoints().unwrap().lane;
-    let relay = Relay::start(any, lane).await.unwrap();
-    for command in commands {
-        relay.tell(command).unwrap();
-    }
-    relay
-}
-
 /// Field reports A28 and B05: late answers are life and real round trips, and heaps of them cost nobody
 /// anything.
 #[tokio::test]
 async fn answers_that_are_late_or_in_heaps_keep_a_session_and_silence_ends_it_at_the_deadline() {
     let mut scene = Scene::here().await;
     scene.tune("", TUNED).await;
-    let late = relay(&scene, &["both delay=3s"]).await;
-    let heaped = relay(&scene, &["both gather=2s"]).await;
+    let late = scene.relay(&["both delay=3s"]).await;
+    let heaped = scene.relay(&["both gather=2s"]).await;
     for (name, relay) in [("late", &late), ("heaped", &heaped)] {
         let place = Place::beside(relay.address());
         scene.stage.start_agent_at(&place, name, "default").unwrap();

@@ -10,7 +10,6 @@ use fleetbeat_drill::swarm::MOST_PER_CONNECTION;
 use fleetbeat_proto::v1::{CloseReason, Verdict};
 
 use crate::scene::{SOON, Scene, Tuned, ms};
-use crate::slow::relay;
 
 /// Field report D03: most of a fleet is away, which is no reason to doubt it, or to doubt the others.
 #[tokio::test]
@@ -21,7 +20,7 @@ async fn most_of_a_swarm_is_convicted_on_time_when_it_falls_silent_and_the_other
     const SPARED: u32 = 80;
     let scene = Scene::here().await;
     scene.tune("", TUNED).await;
-    let path = relay(&scene, &[]).await;
+    let path = scene.relay(&[]).await;
     let place = Place::beside(path.address());
     let groups = &["default"];
     let cut = scene
@@ -86,7 +85,7 @@ async fn a_thousand_agents_cut_at_once_come_back_spread_out_and_nobody_is_called
     const SPREAD: Duration = Duration::from_secs(17);
     let scene = Scene::here().await;
     scene.tune("", TUNED).await;
-    let path = relay(&scene, &[]).await;
+    let path = scene.relay(&[]).await;
     let place = Place::beside(path.address());
     let crowd = scene
         .stage

@@ -9,6 +9,7 @@ use nix::unistd::Uid;
 use tempfile::TempDir;
 
 use crate::database::eventually;
+use crate::skip::skip;
 
 const PROGRAM: &str = "/usr/sbin/pgbouncer";
 const SOCKET: &str = ".s.PGSQL.6432";
@@ -23,7 +24,9 @@ impl Pooler {
     /// In front of the Postgres of `url`; `None` without pgbouncer.
     pub(crate) async fn before(url: &str) -> Option<Self> {
         if !Path::new(PROGRAM).exists() {
-            eprintln!("skipped: {PROGRAM} is not installed");
+            skip(&format!(
+                "{PROGRAM}, which Debian's package pgbouncer brings"
+            ));
             return None;
         }
         let dir = tempfile::tempdir().unwrap();
