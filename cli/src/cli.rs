@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::command::{agents, completions, events, status, tune};
+use crate::command::{agents, completions, events, incidents, status, tune};
 use crate::config_file::ConfigFile;
 use crate::failure::{EXIT_CODES, Exit, Failure};
 use crate::output::{Output, Shape};
@@ -77,6 +77,7 @@ enum Command {
     #[command(subcommand)]
     Agents(agents::Command),
     Events(events::Args),
+    Incidents(incidents::Args),
     #[command(subcommand)]
     Tune(tune::Command),
     Completions(completions::Args),
@@ -94,6 +95,7 @@ pub(crate) async fn run(line: CommandLine) -> Result<Exit, Failure> {
         Command::Status(_) => status::run(&settings, &mut output).await,
         Command::Agents(command) => agents::run(command, &settings, &mut output).await,
         Command::Events(args) => events::run(&args, &settings, &mut output).await,
+        Command::Incidents(args) => incidents::run(&args, &settings, &mut output).await,
         Command::Tune(command) => Box::pin(tune::run(command, &settings, &mut output)).await,
         Command::Completions(args) => completions::run(&args, &mut output),
     }

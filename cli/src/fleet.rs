@@ -136,6 +136,13 @@ impl Fleet {
     ) -> Result<v1::ListRevisionsResponse, Failure> {
         answer(&self.server, self.client.list_revisions(request)).await
     }
+
+    pub(crate) async fn incidents(
+        &mut self,
+        request: v1::ListIncidentsRequest,
+    ) -> Result<v1::ListIncidentsResponse, Failure> {
+        answer(&self.server, self.client.list_incidents(request)).await
+    }
 }
 
 /// Answers that come one by one.

@@ -3,12 +3,14 @@
 mod agent;
 mod event;
 mod grid;
+mod incident;
 mod preset;
 mod status;
 mod tuning;
 
 pub(crate) use agent::{agent, agents};
 pub(crate) use event::event;
+pub(crate) use incident::incidents;
 pub(crate) use preset::presets;
 pub(crate) use status::status;
 pub(crate) use tuning::{

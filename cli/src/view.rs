@@ -8,6 +8,7 @@
 
 mod agent;
 mod event;
+mod incident;
 mod preset;
 mod status;
 mod tuning;
@@ -16,6 +17,7 @@ use serde::{Serialize, Serializer};
 
 pub(crate) use agent::{Agent, AgentDetails, AgentList, Session};
 pub(crate) use event::Event;
+pub(crate) use incident::{Incident, IncidentList};
 pub(crate) use preset::Presets;
 pub(crate) use status::{Judge, Recorder, Status};
 pub(crate) use tuning::{

@@ -165,6 +165,12 @@ impl Hold {
         }
     }
 
+    /// Those that may not be judged have to wait, see [`Leave::Wait`].
+    #[must_use]
+    pub fn waits(&self) -> bool {
+        matches!(self.state, State::Held(_))
+    }
+
     fn begin(&mut self, now: Moment, expectation: &Expectation) -> Change {
         let look_back = expectation.look_back;
         let share = self.hearing.over(look_back);

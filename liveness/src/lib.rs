@@ -13,13 +13,14 @@
 //! | which tuning an agent should have | [`policy`] |
 //! | when the agent sends | [`beat`] |
 //! | how a slow path is told from a dead peer | [`adaptive`] |
-//! | when the agent comes back | [`backoff`] |
+//! | when the agent comes back, and how many at once | [`backoff`], [`admission`] |
 //! | who is silent for too long | [`verdict`], [`deafness`], [`wheel`] |
 //! | whether the silence is the server's own | [`hearing`], [`hold`], [`outage`] |
 //! | which of two sessions is the newer | [`fence`] |
 //! | how round trips are kept | [`rtt`], [`histogram`] |
 
 pub mod adaptive;
+pub mod admission;
 pub mod backoff;
 pub mod beat;
 pub mod deafness;

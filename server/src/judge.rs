@@ -5,6 +5,7 @@
 //! that has not becomes suspect, or is nominated: its session's own task convicts or spares it.
 
 mod bench;
+mod guilt;
 #[cfg(test)]
 mod tests;
 
@@ -158,7 +159,7 @@ impl Sitting {
                 stall_ms = length.as_millis(),
                 "Server was stalled, verdicts are held back"
             );
-            self.bench.stalled(now);
+            self.bench.stalled(now, length);
         }
         let pass = self.bench.pass(now);
         self.pulse.passed(clock.now(), &self.bench, pass.nominated);

@@ -76,6 +76,12 @@ pub struct Lane {
     /// deadline, whichever is less.
     #[arg(id = "lane.reconnect_rate", value_name = "PER_SECOND", default_value = "60", value_parser = RangedU64ValueParser::<u32>::new().range(1..=1_000_000))]
     pub reconnect_rate: u32,
+    /// Sessions per second that this server opens.
+    ///
+    /// As many at once after a second of quiet. Others are told when to come back, one after the other, and
+    /// are `unknown` until then.
+    #[arg(id = "lane.admission_rate", value_name = "PER_SECOND", default_value = "1000", value_parser = RangedU64ValueParser::<u32>::new().range(1..=1_000_000))]
+    pub admission_rate: u32,
     /// Certificate chain of the agents' port, PEM
     ///
     /// Example: `/etc/fleetbeat/lane.crt`

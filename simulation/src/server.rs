@@ -11,7 +11,7 @@ use fleetbeat_liveness::{Moment, Revised, Tuning};
 use fleetbeat_server::clock::{Clock, Hands};
 use fleetbeat_server::judge::{Next, Pulse, Sitting};
 use fleetbeat_server::lane::Context;
-use fleetbeat_server::registry::{Entry, Facts, Known, Registry, Transition};
+use fleetbeat_server::registry::{Entry, Facts, Known, Rates, Registry, Transition};
 
 use crate::net::{FlowId, Way};
 use crate::timeline::Event;
@@ -20,7 +20,10 @@ use crate::world::World;
 const TICK: Duration = Duration::from_millis(100);
 const HARVEST: Duration = Duration::from_millis(250);
 /// Reconnects per second that every server takes.
-pub(crate) const ADMISSION: u64 = 100;
+pub(crate) const RATES: Rates = Rates {
+    reconnect_per_s: 100,
+    admission_per_s: 1_000,
+};
 
 #[derive(Debug)]
 pub(crate) struct Server {
@@ -183,7 +186,7 @@ impl World {
         me.origin = now;
         me.set_clock(now);
         let run = me.run;
-        let registry = Arc::new(Registry::new(Clock::by_hand(me.hands), lanes, ADMISSION));
+        let registry = Arc::new(Registry::new(Clock::by_hand(me.hands), lanes, RATES));
         let lane = |index| Lane {
             context: Arc::new(Context::new(&registry, index, "simulated")),
             stops: 0,
@@ -243,7 +246,7 @@ impl World {
             let tuning = known
                 .applied
                 .map_or_else(Tuning::default, |applied| applied.tuning);
-            let grace = absence_grace(sessions, ADMISSION, tuning.deadline());
+            let grace = absence_grace(sessions, RATES.reconnect_per_s, tuning.deadline());
             let at = registry.clock().now() + grace;
             restored.push((*agent, known.fence, known.verdict, tuning.deadline()));
             registry.restore(known.clone(), at);

@@ -39,6 +39,14 @@ fn facts(status: &Status, style: Style) -> String {
         Field::from("judge"),
         status.judge.as_ref().map_or_else(unsaid, judge),
     ]);
+    for incident in status.judge.iter().flat_map(|judge| &judge.incidents) {
+        let group = incident
+            .group
+            .as_ref()
+            .map_or(String::new(), |group| format!(" of {group}"));
+        let text = format!("{}{group}: {}", incident.kind, incident.because);
+        grid.row([Field::from("incident"), Field::from(text).tone(Tone::Bad)]);
+    }
     grid.row([
         Field::from("recorder"),
         status.recorder.as_ref().map_or_else(unsaid, recorder),
@@ -69,6 +77,13 @@ fn judge(judge: &Judge) -> Field {
         judge.watched,
         plural(judge.stalls_total, "stall"),
     );
+    if let Some(held) = judge.held_ns {
+        return Field::from(format!(
+            "{text}; nearly nobody is heard, verdicts held for {}",
+            rough(held)
+        ))
+        .tone(Tone::Bad);
+    }
     match judge.grace_left_ns {
         0 => Field::from(text),
         left => Field::from(format!(

@@ -2,7 +2,7 @@ use fleetbeat_proto::v1;
 use fleetbeat_proto::v1::recorder_status::State;
 use serde::Serialize;
 
-use super::{Revised, Time};
+use super::{Incident, Revised, Time};
 
 /// `fleetbeat status`
 #[derive(Debug, Serialize)]
@@ -52,6 +52,10 @@ pub(crate) struct Judge {
     /// 0 when verdicts are not held back.
     pub(crate) grace_left_ns: u64,
     pub(crate) stalls_total: u64,
+    /// Verdicts are held for so long because the server hears nearly nobody; null while they are not.
+    pub(crate) held_ns: Option<u64>,
+    /// Incidents of this server that last, oldest first.
+    pub(crate) incidents: Vec<Incident>,
 }
 
 #[derive(Debug, Serialize)]
@@ -88,7 +92,7 @@ impl Status {
             revision: wire.revision,
             drifting: wire.drifting,
             lanes: wire.lanes.iter().map(Lane::from_wire).collect(),
-            judge: wire.judge.as_ref().map(Judge::from_wire),
+            judge: wire.judge.map(Judge::from_wire),
             recorder: wire.recorder.map(Recorder::from_wire),
             groups: wire.groups.into_iter().map(Group::from_wire).collect(),
         }
@@ -134,18 +138,18 @@ impl Lane {
 }
 
 impl Judge {
-    fn from_wire(wire: &v1::JudgeStatus) -> Self {
-        let v1::JudgeStatus {
-            last_pass_age_ns,
-            watched,
-            grace_left_ns,
-            stalls_total,
-        } = *wire;
+    fn from_wire(wire: v1::JudgeStatus) -> Self {
         Self {
-            last_pass_age_ns,
-            watched,
-            grace_left_ns,
-            stalls_total,
+            last_pass_age_ns: wire.last_pass_age_ns,
+            watched: wire.watched,
+            grace_left_ns: wire.grace_left_ns,
+            stalls_total: wire.stalls_total,
+            held_ns: wire.held_ns,
+            incidents: wire
+                .incidents
+                .into_iter()
+                .map(Incident::from_wire)
+                .collect(),
         }
     }
 }

@@ -45,6 +45,8 @@ pub(crate) struct State {
     pub(crate) events: Vec<v1::Event>,
     pub(crate) progress: Vec<v1::RevisionProgress>,
     pub(crate) revisions: Vec<v1::Revision>,
+    pub(crate) incidents: Vec<v1::Incident>,
+    pub(crate) history_unavailable: String,
     /// Answer of every call, when set.
     pub(crate) failure: Option<Status>,
     /// Policies by revision; the last is in force.
@@ -67,6 +69,8 @@ impl Default for State {
             events: vec![],
             progress: vec![],
             revisions: vec![],
+            incidents: vec![],
+            history_unavailable: String::new(),
             failure: None,
             policies: BTreeMap::from([(7, Policies::from([(None, default_tuning())]))]),
             rivals: 0,
@@ -379,5 +383,18 @@ impl FleetService for Service {
         let mut revisions = self.enter("list_revisions", &request)?.revisions.clone();
         revisions.truncate(request.get_ref().page_size as usize);
         Ok(Response::new(v1::ListRevisionsResponse { revisions }))
+    }
+
+    async fn list_incidents(
+        &self,
+        request: Request<v1::ListIncidentsRequest>,
+    ) -> Result<Response<v1::ListIncidentsResponse>, Status> {
+        let state = self.enter("list_incidents", &request)?;
+        let mut incidents = state.incidents.clone();
+        incidents.retain(|incident| !request.get_ref().open || incident.ended_unix_us.is_none());
+        Ok(Response::new(v1::ListIncidentsResponse {
+            incidents,
+            history_unavailable: state.history_unavailable.clone(),
+        }))
     }
 }

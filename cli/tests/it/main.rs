@@ -6,6 +6,7 @@ mod agents;
 mod connection;
 mod events;
 mod fleet;
+mod incidents;
 mod presets;
 mod progress;
 mod run;

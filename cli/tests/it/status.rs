@@ -44,6 +44,7 @@ fn state() -> State {
             watched: 5_000,
             grace_left_ns: 12 * SECOND,
             stalls_total: 2,
+            ..v1::JudgeStatus::default()
         }),
         groups: vec![v1::GroupStatus {
             group: "edge".to_owned(),
@@ -89,6 +90,44 @@ edge       80        2        3     5        0  20s  3  2s  1m2s    7
     assert_eq!(run.err, "");
 }
 
+/// Hard case A3: what the server holds back, and why, is on the page.
+#[test]
+fn held_verdicts_and_open_incidents_are_on_the_page() {
+    let judge = v1::JudgeStatus {
+        held_ns: Some(7 * SECOND),
+        incidents: vec![v1::Incident {
+            kind: "mass_silence".to_owned(),
+            because: "of 5000 messages owed to this server in the last 40.0s, 3 arrived".to_owned(),
+            ..v1::Incident::default()
+        }],
+        ..v1::JudgeStatus::default()
+    };
+    let status = v1::GetStatusResponse {
+        judge: Some(judge),
+        ..v1::GetStatusResponse::default()
+    };
+    let fleet = Fleet::start(State {
+        status,
+        ..State::default()
+    });
+    let run = fleetbeat(&fleet, &["status"]).must_exit(0);
+    let lines: Vec<_> = run.out.lines().map(str::trim_end).collect();
+    assert!(
+        lines.contains(
+            &"judge     last pass 0s ago, 0 watched, 0 stalls; nearly nobody is heard, verdicts held for 7s"
+        ),
+        "{}",
+        run.out
+    );
+    assert!(
+        lines.contains(
+            &"incident  mass_silence: of 5000 messages owed to this server in the last 40.0s, 3 arrived"
+        ),
+        "{}",
+        run.out
+    );
+}
+
 #[test]
 fn status_as_json_has_stable_keys() {
     let fleet = Fleet::start(state());
@@ -124,7 +163,7 @@ fn status_as_json_has_stable_keys() {
     assert_eq!(
         status["judge"],
         json!({"last_pass_age_ns": 40_000_000, "watched": 5000, "grace_left_ns": 12 * SECOND,
-               "stalls_total": 2})
+               "stalls_total": 2, "held_ns": null, "incidents": []})
     );
     assert_eq!(
         status["recorder"],

@@ -12,7 +12,6 @@ use crate::given::{at, at_millis, millis, secs, tuning};
 
 /// A fleet of which so many speak: every second each sends its share.
 struct Fleet {
-    agents: u32,
     hold: Hold,
     counts: Counts,
     sent: f64,
@@ -28,7 +27,6 @@ impl Fleet {
     /// Agents with T = 20 s, N = 3, W = 2 s.
     fn of(agents: u32) -> Self {
         Self {
-            agents,
             hold: Hold::new(),
             counts: Counts {
                 owed_per_s: f64::from(agents) * owed_per_s(secs(20)),

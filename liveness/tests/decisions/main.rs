@@ -1,6 +1,7 @@
 //! Each decision of the crate against a naive model, its bounds and the hard cases it answers.
 
 mod adaptive;
+mod admission;
 mod backoff;
 mod beat;
 mod deafness;

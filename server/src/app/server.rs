@@ -18,7 +18,7 @@ use crate::clock::Clock;
 use crate::judge::Judge;
 use crate::lane::{Gate, Lane, bind};
 use crate::operator::{Door, FirstToken, Fleet, Keys, Parts, Port, Readiness, pages};
-use crate::registry::{Farewell, Registry};
+use crate::registry::{Farewell, Rates, Registry};
 use crate::settings::Settings;
 use crate::telemetry::{Census, Sources, Telemetry};
 use crate::tuning::{Desk, Ledger};
@@ -78,7 +78,11 @@ impl Server {
         stop: &CancellationToken,
     ) -> anyhow::Result<Self> {
         let reconnect_rate = u64::from(settings.lane.reconnect_rate);
-        let registry = Arc::new(Registry::new(clock, lane_count(settings), reconnect_rate));
+        let rates = Rates {
+            reconnect_per_s: reconnect_rate,
+            admission_per_s: u64::from(settings.lane.admission_rate),
+        };
+        let registry = Arc::new(Registry::new(clock, lane_count(settings), rates));
         // Bound first: a taken port is found out before a database is touched.
         let ports = Ports::bind(settings, registry.lanes().len()).await?;
         let history = History::start(settings, &data_dir, &registry, stop).await?;

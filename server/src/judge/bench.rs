@@ -1,11 +1,14 @@
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use fleetbeat_liveness::hold::Leave;
 use fleetbeat_liveness::moment::Moment;
 use fleetbeat_liveness::verdict::{Next, Verdict, next};
 use fleetbeat_liveness::wheel::{Slot, Wheel};
-use tracing::{info, warn};
+use tracing::info;
 
+use super::guilt::Guilt;
 use crate::registry::{Agent, LaneGauge, Last, Registry, Session, Watch};
 
 /// Agents looked at in one pass.
@@ -19,6 +22,9 @@ const LATER: Duration = Duration::from_millis(250);
 /// After a stall of the process everything that waits is read before anybody is judged.
 const SETTLE: Duration = Duration::from_secs(1);
 
+/// Why nobody can say when the server heard nobody at all.
+const NOBODY_HEARD: &str = "the server heard nobody at all and cannot show that it would";
+
 /// The judge's state: one slot of the wheel for each agent that has a deadline.
 #[derive(Debug)]
 pub(super) struct Bench {
@@ -27,6 +33,10 @@ pub(super) struct Bench {
     /// By the agent's number.
     agents: Vec<Option<(Arc<Agent>, Slot)>>,
     nominations: Vec<Nomination>,
+    guilt: Guilt,
+    /// Agents that are not judged while verdicts are held, and those to look at again since.
+    held: HashSet<usize>,
+    released: VecDeque<usize>,
     /// When the judge itself last resumed after a stall.
     resumed_at: Moment,
     settled_at: Moment,
@@ -55,6 +65,9 @@ pub(super) struct Pass {
 impl Bench {
     pub(super) fn new(registry: Arc<Registry>) -> Self {
         Self {
+            guilt: Guilt::new(Arc::clone(&registry)),
+            held: HashSet::new(),
+            released: VecDeque::new(),
             registry,
             wheel: Wheel::new(),
             agents: Vec::new(),
@@ -73,7 +86,8 @@ impl Bench {
 
     /// The judge itself did not run until `now`: nobody is looked at before the lanes have read what
     /// waits, and lanes answer nominations from here on.
-    pub(super) fn stalled(&mut self, now: Moment) {
+    pub(super) fn stalled(&mut self, now: Moment, length: Duration) {
+        self.guilt.stalled(length);
         self.resumed_at = now;
         self.settled_at = now + SETTLE;
         for nomination in &mut self.nominations {
@@ -84,6 +98,9 @@ impl Bench {
     /// Looks at everybody whose moment came up or whose deadline may have moved.
     pub(super) fn pass(&mut self, now: Moment) -> Pass {
         self.nominated = 0;
+        if self.guilt.look(now) {
+            self.released.extend(self.held.drain());
+        }
         let mut dirty = std::mem::take(&mut self.dirty);
         self.registry.take_judge_dirty(&mut dirty);
         for agent in dirty.drain(..) {
@@ -92,7 +109,10 @@ impl Bench {
         self.dirty = dirty;
         let mut expired = std::mem::take(&mut self.expired);
         let more = self.wheel.expire(now, BATCH, &mut expired);
-        for (_, number) in expired.drain(..) {
+        let released = self.released.len().min(BATCH);
+        let released = self.released.drain(..released).collect::<Vec<_>>();
+        let expired_numbers = expired.drain(..).map(|(_, number)| number);
+        for number in expired_numbers.chain(released) {
             if let Some((agent, _)) = self.agents[number].clone() {
                 self.look(&agent, now);
             }
@@ -100,7 +120,7 @@ impl Bench {
         self.expired = expired;
         self.hear_lanes(now);
         Pass {
-            more,
+            more: more || !self.released.is_empty(),
             nominated: self.nominated,
         }
     }
@@ -180,13 +200,7 @@ impl Bench {
             }
             Next::Suspect { next } | Next::Check { next } => {
                 if matches!(verdict, Verdict::Online | Verdict::Unknown) {
-                    let limit = limits.suspect_after;
-                    let because =
-                        format!("silent for {silence:.3?}, longer than T + W = {limit:?}");
-                    if self.registry.suspect(session, because) {
-                        info!(agent.id = %session.agent.id, silence_ms = silence.as_millis(), "Agent suspect");
-                        session.outbox.check(rand::random());
-                    }
+                    self.suspect(session, silence, limits.suspect_after);
                 }
                 if matches!(step, Next::Check { .. }) {
                     session.outbox.check(rand::random());
@@ -194,6 +208,22 @@ impl Bench {
                 Some(next)
             }
             Next::Convict => {
+                let group = &session.agent.facts().group;
+                match self.guilt.ask(now, &session.expectation(), group) {
+                    Leave::Judge => {}
+                    Leave::Wait { until } => {
+                        if verdict == Verdict::Online {
+                            self.suspect(session, silence, limits.offline_after);
+                        }
+                        self.held.insert(session.agent.number);
+                        return Some(until);
+                    }
+                    Leave::Unknown => {
+                        self.registry.unknown(session, NOBODY_HEARD.to_owned());
+                        self.held.insert(session.agent.number);
+                        return Some(Moment::FAR);
+                    }
+                }
                 let at = session.nominate(now);
                 self.nominated += 1;
                 self.nominations.push(Nomination {
@@ -203,6 +233,14 @@ impl Bench {
                 });
                 None
             }
+        }
+    }
+
+    fn suspect(&self, session: &Arc<Session>, silence: Duration, limit: Duration) {
+        let because = format!("silent for {silence:.3?}, longer than T + W = {limit:?}");
+        if self.registry.suspect(session, because) {
+            info!(agent.id = %session.agent.id, silence_ms = silence.as_millis(), "Agent suspect");
+            session.outbox.check(rand::random());
         }
     }
 
@@ -221,7 +259,7 @@ impl Bench {
     }
 
     /// A session ended without Goodbye: its agent has until D, counted from its last message.
-    fn absent(&self, agent: &Arc<Agent>, last: &Last, now: Moment) -> Option<Moment> {
+    fn absent(&mut self, agent: &Arc<Agent>, last: &Last, now: Moment) -> Option<Moment> {
         let grace = self.deaf_anywhere(last.opened, now);
         match next(now, last.heard, &last.limits, grace) {
             // It is suspect for its session's end already; only D is left to wait for.
@@ -230,6 +268,18 @@ impl Bench {
             Next::Convict => {
                 let silence = now.since(last.heard);
                 let limit = last.limits.offline_after;
+                match self.guilt.ask(now, &last.expectation, &agent.facts().group) {
+                    Leave::Judge => {}
+                    Leave::Wait { until } => {
+                        self.held.insert(agent.number);
+                        return Some(until);
+                    }
+                    Leave::Unknown => {
+                        let because = NOBODY_HEARD.to_owned();
+                        self.registry.absent_unknown(agent, limit, because);
+                        return None;
+                    }
+                }
                 let because = format!(
                     "did not come back; silent for {silence:.3?}, longer than D = {limit:?}"
                 );
@@ -241,12 +291,16 @@ impl Bench {
         }
     }
 
-    fn undecided(&self, agent: &Arc<Agent>, at: Moment, now: Moment) -> Option<Moment> {
+    fn undecided(&mut self, agent: &Arc<Agent>, at: Moment, now: Moment) -> Option<Moment> {
         let at = self
             .deaf_anywhere(Moment::ZERO, now)
             .map_or(at, |grace| at.max(grace));
         if now < at {
             return Some(at);
+        }
+        if self.guilt.knows_nothing() {
+            self.held.insert(agent.number);
+            return Some(Moment::FAR);
         }
         let because = "did not come back after the server had been away".to_owned();
         if self.registry.offline(agent, because) {
@@ -271,11 +325,8 @@ impl Bench {
                 .max()
                 .unwrap_or_default();
             let deaf = silent.max(self.idle(gauge, now)) > ANSWER_WITHIN;
-            if gauge.set_deaf(deaf) && deaf {
-                warn!(
-                    lane,
-                    "Lane is deaf: its agents are unknown until it answers"
-                );
+            if gauge.set_deaf(deaf) {
+                self.guilt.lane_deaf(lane, deaf);
             }
         }
         for nomination in &self.nominations {

@@ -1,4 +1,5 @@
 mod adaptive;
+mod mass_silence;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +13,7 @@ use uuid::Uuid;
 
 use super::bench::Bench;
 use crate::clock::Clock;
-use crate::registry::{Agent, Facts, Link, Opening, Outbox, Registry, Session};
+use crate::registry::{Agent, Facts, Link, Opening, Outbox, Rates, Registry, Session};
 
 /// D of the default tuning.
 const DEADLINE: Duration = Duration::from_secs(62);
@@ -26,7 +27,7 @@ struct Trial {
 impl Trial {
     /// A server with two lanes; one agent has a session on the first.
     fn begin() -> Self {
-        let registry = Arc::new(Registry::new(Clock::start(), 2, 60));
+        let registry = Arc::new(Registry::new(Clock::start(), 2, Rates::default()));
         let session = open(&registry, 1, None);
         let bench = Bench::new(Arc::clone(&registry));
         Self {
@@ -137,7 +138,7 @@ fn a_pause_of_the_process_convicts_nobody_and_kills_no_lane() {
     trial.bench.pass(start);
     let resumed = trial.later(DEADLINE * 2);
     trial.registry.judged_at(resumed, start);
-    trial.bench.stalled(resumed);
+    trial.bench.stalled(resumed, DEADLINE * 2);
     assert_eq!(trial.bench.pass(resumed).nominated, 0);
     assert_eq!(trial.bench.dead_lane(resumed), None);
     let settled = resumed + Duration::from_secs(2);

@@ -3,6 +3,7 @@
 mod agents;
 mod events;
 mod find;
+mod incidents;
 mod message;
 mod progress;
 mod status;
@@ -152,6 +153,15 @@ impl FleetService for Fleet {
     ) -> Result<Response<v1::ListRevisionsResponse>, Status> {
         Ok(Response::new(
             tuning::revisions(&self.parts, request.get_ref()).await?,
+        ))
+    }
+
+    async fn list_incidents(
+        &self,
+        request: Request<v1::ListIncidentsRequest>,
+    ) -> Result<Response<v1::ListIncidentsResponse>, Status> {
+        Ok(Response::new(
+            incidents::list(&self.parts, request.get_ref()).await?,
         ))
     }
 }

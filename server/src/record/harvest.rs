@@ -14,8 +14,9 @@ use super::draft::{Draft, sorted};
 use super::groups::Groups;
 use super::queue::Queue;
 use super::status::Board;
-use crate::registry::{Agent, Registry, Session};
+use crate::registry::{self, Agent, Registry, Session};
 use crate::store::batch::Batch;
+use crate::store::incidents::Incident;
 use crate::store::metrics::Bucket;
 use crate::store::runs::Run;
 
@@ -108,6 +109,7 @@ impl Harvester {
         let (now, wall) = (clock.now(), clock.wall());
         self.meet();
         self.transitions(now, wall).await;
+        self.incidents();
         let sessions = self.registry.session_count();
         if let Some(bucket) = self.beats_line.ended(wall, beats_width(sessions)) {
             self.beats_at = now;
@@ -161,6 +163,31 @@ impl Harvester {
         }
         dirty.clear();
         self.dirty = dirty;
+    }
+
+    /// What began or ended since the last look.
+    fn incidents(&mut self) {
+        let changed = self.registry.incidents().take();
+        if changed.is_empty() {
+            return;
+        }
+        let run = &self.run;
+        let row = |told: registry::Incident| Incident {
+            incident_id: told.id,
+            server_id: run.server_id,
+            run_id: run.run_id,
+            kind: told.kind.as_str().to_owned(),
+            group: told.group,
+            began: told.began,
+            ended: told.ended,
+            because: told.because,
+            outcome: told.outcome,
+        };
+        let incidents = changed.into_iter().map(row).collect();
+        self.push(Batch {
+            incidents,
+            ..Batch::default()
+        });
     }
 
     /// The heartbeats of every session in `bucket`.

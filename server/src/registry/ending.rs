@@ -29,6 +29,7 @@ impl Registry {
         if !session.decide(ending) {
             return false;
         }
+        session.owe_nothing();
         let agent = &session.agent;
         let mut state = agent.lock();
         if state.seats(session) {
@@ -73,7 +74,7 @@ impl Registry {
         if let Some(stall) = stall.filter(|stall| ours(reason, beaten, *stall, &expectation)) {
             let fair = absence_grace(
                 self.session_count(),
-                self.admission_per_s,
+                self.reconnect_per_s,
                 expectation.offline_at_most,
             );
             state.decide_at = Some(now + fair);

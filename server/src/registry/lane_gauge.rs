@@ -1,10 +1,13 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use fleetbeat_liveness::deafness::Deafness;
+use fleetbeat_liveness::deafness::{Deafness, LastMinute};
 use fleetbeat_liveness::moment::Moment;
 use fleetbeat_proto::nanos;
 use parking_lot::Mutex;
+
+use super::owed::Owed;
+use super::rtt_meter::bump;
 
 /// How late a lane's own tick may be before its silence is blamed on the lane.
 const OVERDUE: Duration = Duration::from_secs(1);
@@ -15,6 +18,10 @@ const OVERDUE: Duration = Duration::from_secs(1);
 pub struct LaneGauge {
     sessions: AtomicU64,
     beats: AtomicU64,
+    heard: AtomicU64,
+    /// Those of them that did not come from this host.
+    afar: AtomicU64,
+    owed: Owed,
     lag_ns: AtomicU64,
     ticked: AtomicU64,
     resumed: AtomicU64,
@@ -29,6 +36,26 @@ impl LaneGauge {
 
     pub(crate) fn session_closed(&self) {
         self.sessions.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// A valid message, Hello included; `afar` when it came from another host.
+    pub(super) fn heard(&self, afar: bool) {
+        bump(&self.heard, 1);
+        if afar {
+            bump(&self.afar, 1);
+        }
+    }
+
+    /// What is owed by the lane's sessions.
+    pub(super) fn owed(&self) -> &Owed {
+        &self.owed
+    }
+
+    /// Valid messages since the start, and those of them that came from other hosts.
+    #[must_use]
+    pub fn received(&self) -> (u64, u64) {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        (read(&self.heard), read(&self.afar))
     }
 
     pub(crate) fn beat(&self) {
@@ -102,6 +129,11 @@ impl LaneGauge {
     #[must_use]
     pub fn lag(&self) -> Duration {
         Duration::from_nanos(self.lag_ns.load(Ordering::Relaxed))
+    }
+
+    #[must_use]
+    pub fn last_minute(&self, now: Moment) -> LastMinute {
+        self.deafness.lock().last_minute(now)
     }
 
     /// Stalls over 1 s since the start, and their sum.

@@ -8,6 +8,8 @@ use fleetbeat_proto::nanos;
 use fleetbeat_proto::v1::CloseReason;
 use parking_lot::Mutex;
 
+use super::owed::Owed;
+
 /// Groups that have a meter of their own; the rest share [`OTHER`].
 const GROUPS: usize = 1_000;
 /// Name under which groups past the bound are counted.
@@ -21,6 +23,7 @@ const REASONS: usize = CloseReason::ServerLost as usize + 1;
 pub struct GroupMeter {
     group: String,
     beats: AtomicU64,
+    owed: Owed,
     opened: AtomicU64,
     reopened: AtomicU64,
     closed: [AtomicU64; REASONS],
@@ -32,6 +35,7 @@ impl GroupMeter {
         Self {
             group: group.to_owned(),
             beats: AtomicU64::new(0),
+            owed: Owed::default(),
             opened: AtomicU64::new(0),
             reopened: AtomicU64::new(0),
             closed: std::array::from_fn(|_| AtomicU64::new(0)),
@@ -55,6 +59,12 @@ impl GroupMeter {
 
     pub(super) fn closed(&self, reason: CloseReason) {
         self.closed[reason as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// What is owed by the sessions of this group on this lane.
+    #[must_use]
+    pub fn owed(&self) -> &Owed {
+        &self.owed
     }
 
     #[must_use]

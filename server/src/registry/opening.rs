@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use fleetbeat_liveness::admission::Entry;
 use fleetbeat_liveness::backoff::reconnect_spread;
 use fleetbeat_liveness::fence::{Claim, Fence, Held, InstanceId, claim, claim_without_proof};
 use fleetbeat_liveness::moment::Moment;
@@ -64,8 +65,11 @@ impl Registry {
             let bye = Farewell::new(CloseReason::Shed, detail);
             return Err(Refused(bye.within(FULL_WINDOW.0, FULL_WINDOW.1)));
         }
-        let agent = self.meet(opening.agent_id);
         let (now, wall) = (self.clock.now(), self.clock.wall());
+        if let Entry::Later(earliest, latest) = self.admission.lock().ask(now) {
+            return Err(self.send_away(&opening, now, (earliest, latest)));
+        }
+        let agent = self.meet(opening.agent_id);
         let base = Revised {
             revision: 0,
             tuning: Tuning::default(),
@@ -109,7 +113,7 @@ impl Registry {
         let push = self.push_for_welcome(&session, told, now);
         let spread = reconnect_spread(
             self.session_count(),
-            self.admission_per_s,
+            self.reconnect_per_s,
             session.offline_after(),
         );
         Ok(Opened {
@@ -118,6 +122,34 @@ impl Registry {
             base,
             reconnect_spread: spread,
         })
+    }
+
+    /// Too many come at once. Who says Hello lives, although there is no room: it has until its turn, and
+    /// then as long as an agent has that just fell silent.
+    fn send_away(
+        &self,
+        opening: &Opening,
+        now: Moment,
+        (earliest, latest): (Duration, Duration),
+    ) -> Refused {
+        self.count_shed();
+        let detail = format!("too many agents come at once, this one's turn is in {earliest:.1?}");
+        if let Some(agent) = self.get(opening.agent_id) {
+            let mut state = agent.lock();
+            let fresh = state.fence.is_none_or(|known| opening.fence > known);
+            if state.session.is_none() && fresh && state.verdict != Verdict::Left {
+                let deadline = state.last.map_or_else(
+                    || Tuning::default().deadline(),
+                    |last| last.expectation.offline_after,
+                );
+                state.decide_at = Some(now + latest + deadline);
+                let because = format!("said Hello, and was told to come back in {earliest:.1?}");
+                state.judge(Verdict::Unknown, because, self.clock.wall());
+                drop(state);
+                self.touch(&agent);
+            }
+        }
+        Refused(Farewell::new(CloseReason::Shed, detail).within(earliest, latest))
     }
 
     fn admit(

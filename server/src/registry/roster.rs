@@ -3,15 +3,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use fleetbeat_liveness::admission::Admission;
 use fleetbeat_liveness::backoff::reconnect_spread;
 use fleetbeat_liveness::deafness::Deafness;
+use fleetbeat_liveness::hearing::Counts;
 use fleetbeat_liveness::moment::Moment;
 use fleetbeat_liveness::policy::PolicySet;
 use fleetbeat_liveness::verdict::Verdict;
 use parking_lot::{Mutex, RwLock};
 use uuid::Uuid;
 
-use super::{Agent, Dirty, Known, LaneGauge, Meters, Session};
+use super::{Agent, Dirty, Incidents, Known, LaneGauge, Meters, Session};
 use crate::clock::Clock;
 
 const SHARDS: usize = 64;
@@ -43,15 +45,39 @@ pub struct Registry {
     told: AtomicU64,
     /// Records that wait for Postgres, as agents are told.
     backlog: AtomicU32,
-    /// Stalls of the judge: of the whole process, as far as anybody can tell.
+    /// Stalls of the judge, of the whole process as far as anybody can tell, and silences of nearly
+    /// everyone.
     deafness: Mutex<Deafness>,
-    /// Reconnects per second that the server is willing to take.
-    pub(super) admission_per_s: u64,
+    incidents: Incidents,
+    /// Since when verdicts are held; 0 while they are not.
+    held_since: AtomicU64,
+    /// Reconnects per second over which lost sessions are spread.
+    pub(super) reconnect_per_s: u64,
+    pub(super) admission: Mutex<Admission>,
+    shed: AtomicU64,
+}
+
+/// How many agents a server expects and takes per second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rates {
+    /// Lost sessions spread their first attempt over sessions / this.
+    pub reconnect_per_s: u64,
+    /// Sessions opened.
+    pub admission_per_s: u64,
+}
+
+impl Default for Rates {
+    fn default() -> Self {
+        Self {
+            reconnect_per_s: 60,
+            admission_per_s: 1_000,
+        }
+    }
 }
 
 impl Registry {
     #[must_use]
-    pub fn new(clock: Clock, lanes: usize, admission_per_s: u64) -> Self {
+    pub fn new(clock: Clock, lanes: usize, rates: Rates) -> Self {
         Self {
             clock,
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
@@ -68,7 +94,11 @@ impl Registry {
             told: AtomicU64::new(0),
             backlog: AtomicU32::new(0),
             deafness: Mutex::default(),
-            admission_per_s,
+            incidents: Incidents::default(),
+            held_since: AtomicU64::new(0),
+            reconnect_per_s: rates.reconnect_per_s,
+            admission: Mutex::new(Admission::new(rates.admission_per_s)),
+            shed: AtomicU64::new(0),
         }
     }
 
@@ -120,7 +150,7 @@ impl Registry {
     /// deadlines of its agents.
     #[must_use]
     pub fn reconnect_spread(&self) -> Duration {
-        reconnect_spread(self.session_count(), self.admission_per_s, Duration::MAX)
+        reconnect_spread(self.session_count(), self.reconnect_per_s, Duration::MAX)
     }
 
     /// The judge ran at `now` and should have run at `due`. Returns the length of the stall when there
@@ -138,6 +168,57 @@ impl Registry {
     /// As [`LaneGauge::lived_through`], for stalls of the whole process.
     pub(super) fn lived_through(&self, opened: Moment, now: Moment) -> Option<Duration> {
         self.deafness.lock().lived_through(opened, now)
+    }
+
+    /// The server heard nearly nobody between the two moments: a grace follows.
+    pub fn deaf_between(&self, began: Moment, ended: Moment) {
+        self.deafness.lock().deaf(began, ended);
+    }
+
+    /// What all lanes heard and are owed. While no agent lives on another host, those of this one have
+    /// to do as a proof that the server hears.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        let (mut heard, mut afar, mut owed_per_s) = (0, 0, 0.0);
+        for lane in &self.lanes {
+            let received = lane.received();
+            heard += received.0;
+            afar += received.1;
+            owed_per_s += lane.owed().per_s();
+        }
+        let afar = if afar > 0 { afar } else { heard };
+        Counts {
+            heard,
+            afar,
+            owed_per_s,
+        }
+    }
+
+    /// Hellos that were told to come later, since the start.
+    #[must_use]
+    pub fn shed(&self) -> u64 {
+        self.shed.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn count_shed(&self) {
+        self.shed.fetch_add(1, Ordering::Relaxed);
+    }
+
+    #[must_use]
+    pub fn incidents(&self) -> &Incidents {
+        &self.incidents
+    }
+
+    /// Since when verdicts are held because nearly nobody is heard.
+    #[must_use]
+    pub fn held_since(&self) -> Option<Moment> {
+        let since = self.held_since.load(Ordering::Relaxed);
+        (since != 0).then(|| Moment::from_nanos(since))
+    }
+
+    pub(crate) fn set_held_since(&self, since: Option<Moment>) {
+        let nanos = since.map_or(0, |since| since.as_nanos().max(1));
+        self.held_since.store(nanos, Ordering::Relaxed);
     }
 
     /// Stalls of the whole process.

@@ -1,4 +1,5 @@
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::dirty::Mark;
+use super::owed::rate;
 use super::rtt_meter::{RttMeter, bump};
 use super::{Agent, GroupMeter, LaneGauge, Link, Outbox};
 
@@ -35,6 +37,8 @@ pub struct Session {
     pub link: Arc<Link>,
     pub(super) meter: Arc<GroupMeter>,
     pub(super) gauge: Arc<LaneGauge>,
+    /// It comes from another host.
+    afar: bool,
     heard: AtomicU64,
     pinged: AtomicU64,
     beats: AtomicU64,
@@ -45,6 +49,8 @@ pub struct Session {
     pong_every: AtomicU64,
     offline_after: AtomicU64,
     tuning: Mutex<TuningState>,
+    /// What it counts for in what its lane and group are owed.
+    owes: AtomicI64,
     /// The agent is not counted as online: the next message has to say so.
     attention: AtomicBool,
     /// When the judge asked for a conviction; 0 while it did not.
@@ -121,6 +127,8 @@ pub(super) struct Opened {
 impl Session {
     pub(super) fn open(opened: Opened) -> Arc<Self> {
         let retune = Retune::new(opened.in_force);
+        let afar = afar(&opened.address);
+        opened.gauge.heard(afar);
         let session = Arc::new(Self {
             id: opened.id,
             agent: opened.agent,
@@ -133,6 +141,7 @@ impl Session {
             link: opened.link,
             meter: opened.meter,
             gauge: opened.gauge,
+            afar,
             heard: AtomicU64::new(opened.now.as_nanos()),
             pinged: AtomicU64::new(opened.now.as_nanos()),
             beats: AtomicU64::new(0),
@@ -147,6 +156,7 @@ impl Session {
                 answers: Vec::new(),
                 refused: None,
             }),
+            owes: AtomicI64::new(0),
             attention: AtomicBool::new(false),
             nominated: AtomicU64::new(0),
             ending: OnceLock::new(),
@@ -164,6 +174,7 @@ impl Session {
     /// has to be told that it is back.
     pub fn heard(&self, now: Moment) -> bool {
         self.heard.store(now.as_nanos(), Ordering::Release);
+        self.gauge.heard(self.afar);
         self.attention.load(Ordering::Acquire)
     }
 
@@ -368,6 +379,30 @@ impl Session {
         self.late_above.store(nanos(timeout), Ordering::Relaxed);
         self.pong_every
             .store(retune.pong_every().into(), Ordering::Relaxed);
+        self.owe(if self.ending().is_some() {
+            0
+        } else {
+            rate(retune.interval())
+        });
+    }
+
+    /// To be called with `tuning` locked.
+    fn owe(&self, to: i64) {
+        let from = self.owes.swap(to, Ordering::Relaxed);
+        self.gauge.owed().change(from, to);
+        self.meter.owed().change(from, to);
+    }
+
+    /// The session has ended and owes nothing any more.
+    pub(super) fn owe_nothing(&self) {
+        let _state = self.tuning.lock();
+        self.owe(0);
+    }
+
+    /// Whether it comes from another host.
+    #[must_use]
+    pub fn is_afar(&self) -> bool {
+        self.afar
     }
 
     // ------------------------------------------------ nomination and end
@@ -410,6 +445,12 @@ impl Session {
     pub(super) fn decide(&self, ending: Ending) -> bool {
         self.ending.set(ending).is_ok()
     }
+}
+
+/// Whether an address with port is one of another host; one that says nothing is taken for one.
+fn afar(address: &str) -> bool {
+    let ip = address.parse::<SocketAddr>().map(|peer| peer.ip());
+    ip.map_or(true, |ip| !ip.to_canonical().is_loopback())
 }
 
 fn push_message(revised: Revised, traceparent: &str) -> TuningPush {

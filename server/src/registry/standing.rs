@@ -1,7 +1,9 @@
 //! What can be said of an agent changes while its session lives, or while it has none.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use fleetbeat_liveness::backoff::absence_grace;
 use fleetbeat_liveness::retune::{Answer, Revised};
 use fleetbeat_liveness::verdict::Verdict;
 
@@ -59,24 +61,48 @@ impl Registry {
         session.set_attention(true);
         let changed = state.judge(Verdict::Suspect, because, self.clock.wall());
         drop(state);
-        self.touch(&session.agent);
+        if changed {
+            self.touch(&session.agent);
+        }
         changed
     }
 
     /// The lane of a live session is deaf: nobody can say.
     pub fn deaf(&self, session: &Arc<Session>) -> bool {
+        let because = format!(
+            "lane {} of the server does not read its sockets",
+            session.lane
+        );
+        self.unknown(session, because)
+    }
+
+    /// The server cannot show that it would hear this session's agent: nobody can say.
+    pub fn unknown(&self, session: &Arc<Session>, because: String) -> bool {
         let mut state = session.agent.lock();
         if !state.seats(session) {
             return false;
         }
         session.set_attention(true);
-        let because = format!(
-            "lane {} of the server does not read its sockets",
-            session.lane
-        );
         let changed = state.judge(Verdict::Unknown, because, self.clock.wall());
         drop(state);
-        self.touch(&session.agent);
+        if changed {
+            self.touch(&session.agent);
+        }
+        changed
+    }
+
+    /// The server cannot show that it would hear an agent that has no session: it has time to come
+    /// back, as after an absence of the server.
+    pub fn absent_unknown(&self, agent: &Arc<Agent>, deadline: Duration, because: String) -> bool {
+        let mut state = agent.lock();
+        if state.session.is_some() {
+            return false;
+        }
+        let fair = absence_grace(self.session_count(), self.reconnect_per_s, deadline);
+        state.decide_at = Some(self.clock.now() + fair);
+        let changed = state.judge(Verdict::Unknown, because, self.clock.wall());
+        drop(state);
+        self.touch(agent);
         changed
     }
 

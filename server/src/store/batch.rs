@@ -12,7 +12,9 @@ use super::columns::{bigint, unsigned};
 use super::error::classify_code;
 use super::rejected::{self, Rejected};
 use super::statement::{query, scalar};
-use super::{Class, Error, Purpose, Store, agents, events, metrics, runs, sessions, tuning};
+use super::{
+    Class, Error, Purpose, Store, agents, events, incidents, metrics, runs, sessions, tuning,
+};
 
 /// Rows of one table that are written by one statement.
 pub(super) trait Row: Serialize + Sync + Sized {
@@ -35,6 +37,7 @@ pub struct Batch {
     pub states: Vec<agents::State>,
     pub events: Vec<events::Happened>,
     pub answers: Vec<tuning::Answer>,
+    pub incidents: Vec<incidents::Incident>,
     pub beats: Vec<metrics::BeatRollup>,
     pub groups: Vec<metrics::GroupRollup>,
     pub histograms: Vec<metrics::RttHistogram>,
@@ -69,6 +72,7 @@ impl Batch {
             + self.states.len()
             + self.events.len()
             + self.answers.len()
+            + self.incidents.len()
             + self.beats.len()
             + self.groups.len()
             + self.histograms.len()
@@ -168,6 +172,7 @@ impl Writer<'_> {
         self.rows(&batch.states).await?;
         self.rows(&batch.events).await?;
         self.rows(&batch.answers).await?;
+        self.rows(&batch.incidents).await?;
         self.rows(&batch.beats).await?;
         self.rows(&batch.groups).await?;
         self.rows(&batch.histograms).await

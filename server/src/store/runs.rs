@@ -5,7 +5,7 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::statement::query;
-use super::{Error, Purpose, Store, partitions};
+use super::{Error, Purpose, Store, incidents, partitions};
 
 /// One run of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub struct Left {
 impl Store {
     /// Makes `run` the owner of its server's row, and ends what earlier runs left: their open
     /// sessions are `server_lost` at the last moment they were known to live, and their agents
-    /// `unknown`. Doing it again changes nothing.
+    /// `unknown`; their incidents are over. Doing it again changes nothing.
     ///
     /// # Errors
     /// Why Postgres could not be written to.
@@ -50,6 +50,9 @@ impl Store {
             .await
             .map_err(Error::during(DOING))?;
         let agents = doubt_lost(&mut tx, run, at)
+            .await
+            .map_err(Error::during(DOING))?;
+        incidents::end_left_open(&mut tx, run, at)
             .await
             .map_err(Error::during(DOING))?;
         tx.commit().await.map_err(Error::during(DOING))?;

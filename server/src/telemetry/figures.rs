@@ -46,6 +46,8 @@ pub struct JudgeFigures {
     /// Stalls of over 1 s of the process or of a lane, since the start, and their sum.
     pub stalls: u64,
     pub stalled: Duration,
+    /// Verdicts are held for so long because nearly nobody is heard.
+    pub held: Option<Duration>,
 }
 
 /// Reads the judge and what it knows of stalls.
@@ -60,6 +62,7 @@ pub fn judge_figures(registry: &Registry, pulse: &Pulse) -> JudgeFigures {
         grace_left: Duration::ZERO,
         stalls: process.stalls(),
         stalled: process.stalled(),
+        held: registry.held_since().map(|since| now.since(since)),
     };
     let mut grace = process.grace_until();
     for lane in registry.lanes() {

@@ -12,7 +12,7 @@ use super::census::{GROUPS, OTHER};
 use super::{Census, Error, Metrics, Recording, judge_figures, rtt};
 use crate::judge::Pulse;
 use crate::record::{State, Status};
-use crate::registry::{GroupMeter, LaneGauge, Registry};
+use crate::registry::{GroupMeter, Kind, LaneGauge, Registry};
 use crate::tuning::Ledger;
 
 /// What is measured.
@@ -123,6 +123,11 @@ fn sessions(meter: &Named, sources: &Sources) {
         });
     }
     let registry = Arc::clone(&sources.registry);
+    let help = "Hellos that were told to come later because too many came at once";
+    meter.counter("fleetbeat_shed_total", help, move |out| {
+        out.observe(registry.shed(), &[]);
+    });
+    let registry = Arc::clone(&sources.registry);
     meter.counter(
         "fleetbeat_sessions_closed_total",
         "Sessions ended, by close reason",
@@ -192,6 +197,20 @@ fn judge(meter: &Named, sources: &Sources) {
             out.observe(figures().stalled.as_secs_f64(), &[]);
         },
     );
+    let figures = read.clone();
+    let help = "1 while verdicts are held because nearly nobody is heard";
+    meter.gauge("fleetbeat_verdicts_held", help, move |out| {
+        out.observe(u64::from(figures().held.is_some()), &[]);
+    });
+    let registry = Arc::clone(&sources.registry);
+    let help = "Incidents of this server that last, by kind";
+    meter.gauge("fleetbeat_incidents_open", help, move |out| {
+        let open = registry.incidents().open();
+        for kind in Kind::ALL {
+            let count = open.iter().filter(|incident| incident.kind == kind).count();
+            out.observe(count as u64, &[KeyValue::new("kind", kind.as_str())]);
+        }
+    });
     let figures = read;
     let help = "Nobody who was live before the last stall is convicted for so long";
     meter.seconds("fleetbeat_grace_left_seconds", help, move |out| {

@@ -11,7 +11,7 @@ use fleetbeat_proto::v1::CloseReason;
 use fleetbeat_server::clock::Clock;
 use fleetbeat_server::judge::{Judge, Pulse};
 use fleetbeat_server::lane::{Gate, Lane, bind};
-use fleetbeat_server::registry::{Agent, AgentView, Registry, Session, Transition};
+use fleetbeat_server::registry::{Agent, AgentView, Rates, Registry, Session, Transition};
 use rustls::ServerConfig;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use uuid::Uuid;
@@ -31,16 +31,25 @@ pub(crate) struct House {
 
 impl House {
     pub(crate) fn open(lanes: usize) -> Self {
-        Self::build(lanes, None)
+        Self::build(lanes, None, Rates::default())
+    }
+
+    /// As [`Self::open`], of a server that opens so many sessions per second.
+    pub(crate) fn open_narrow(admission_per_s: u64) -> Self {
+        let rates = Rates {
+            admission_per_s,
+            ..Rates::default()
+        };
+        Self::build(1, None, rates)
     }
 
     /// As [`Self::open`], behind a gate that speaks TLS.
     pub(crate) fn open_gated(lanes: usize, tls: Arc<ServerConfig>) -> Self {
-        Self::build(lanes, Some(tls))
+        Self::build(lanes, Some(tls), Rates::default())
     }
 
-    fn build(lanes: usize, tls: Option<Arc<ServerConfig>>) -> Self {
-        let registry = Arc::new(Registry::new(Clock::start(), lanes, 60));
+    fn build(lanes: usize, tls: Option<Arc<ServerConfig>>, rates: Rates) -> Self {
+        let registry = Arc::new(Registry::new(Clock::start(), lanes, rates));
         let hard = CancellationToken::new();
         let listener = bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let address = listener.local_addr().unwrap();

@@ -116,6 +116,34 @@ async fn a_lower_fence_is_told_the_floor_and_changes_nothing() {
     assert_eq!(house.session(1).fence.connection, 3);
 }
 
+/// S27, field report D12: a storm is taken in at a rate; the others are told when, and are not offline
+/// meanwhile.
+#[tokio::test]
+async fn agents_beyond_the_admission_rate_are_told_when_their_turn_comes() {
+    let house = House::open_narrow(2);
+    let first = Actor::join(&house, hello(1)).await;
+    drop(first);
+    house.verdict(1, Verdict::Suspect).await;
+    let _second = Actor::join(&house, hello(2)).await;
+    let mut turns = Vec::new();
+    for _ in 0..3 {
+        let mut third = Actor::dial(&house).await;
+        third.hello(fence(hello(1), 1, 2)).await;
+        let bye = third.bye().await;
+        assert_eq!(bye.reason(), CloseReason::Shed);
+        turns.push(bye.retry_after_min_ns.zip(bye.retry_after_max_ns).unwrap());
+    }
+    assert!(turns.is_sorted_by(|one, next| one.0 < next.0), "{turns:?}");
+    assert!(turns.iter().all(|(min, max)| max - min >= 1_000_000_000));
+    assert_eq!(house.registry().shed(), 3);
+    let view = house.view(1);
+    assert_eq!(view.verdict, Verdict::Unknown, "it lives: {}", view.because);
+    let door_opens = house.now() + std::time::Duration::from_millis(600);
+    house.until(|| house.now() >= door_opens).await;
+    let _back = Actor::join(&house, fence(hello(1), 1, 3)).await;
+    house.verdict(1, Verdict::Online).await;
+}
+
 #[tokio::test]
 async fn one_incarnation_under_two_instances_is_a_twin() {
     let house = House::open(1);

@@ -10,7 +10,7 @@ use fleetbeat_server::operator::{
     Door, FirstToken, Fleet, Keys, Parts, Port, Readiness, Token, pages,
 };
 use fleetbeat_server::record::{self, Recorder, Room};
-use fleetbeat_server::registry::Registry;
+use fleetbeat_server::registry::{Rates, Registry};
 use fleetbeat_server::store::runs::Run;
 use fleetbeat_server::store::{Store, tokens};
 use fleetbeat_server::telemetry::{Census, Metrics, Recording, Sources};
@@ -175,7 +175,11 @@ impl Office {
 
     /// Another server's desk over the same Postgres, with nobody connected.
     pub(crate) fn other_desk(&self) -> Arc<Desk> {
-        let registry = Arc::new(Registry::new(self.house.registry().clock(), 1, 60));
+        let registry = Arc::new(Registry::new(
+            self.house.registry().clock(),
+            1,
+            Rates::default(),
+        ));
         desk(
             &registry,
             &self.store,

@@ -1,6 +1,7 @@
 //! Statements against a real Postgres.
 
 mod batches;
+mod incidents;
 mod operators;
 mod rows;
 mod runs;

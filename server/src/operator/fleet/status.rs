@@ -2,7 +2,7 @@ use fleetbeat_liveness::policy::Selector;
 use fleetbeat_liveness::retune::Revised;
 use fleetbeat_proto::{nanos, v1};
 
-use super::{Parts, message};
+use super::{Parts, incidents, message};
 use crate::record::State;
 use crate::telemetry::{judge_figures, open_files_limit};
 use crate::tuning::in_force;
@@ -77,5 +77,7 @@ fn judge(parts: &Parts) -> v1::JudgeStatus {
         watched: figures.watched,
         grace_left_ns: nanos(figures.grace_left),
         stalls_total: figures.stalls,
+        held_ns: figures.held.map(nanos),
+        incidents: incidents::open(parts),
     }
 }

@@ -58,6 +58,7 @@ fn everything(run: &Run) -> Batch {
             happened(2, NOON, Kind::TuningRefused(3), "W is above T"),
         ],
         answers: vec![refusal],
+        incidents: vec![],
         beats: vec![beats(1, 9, Some((100, 200)))],
         groups: vec![GroupRollup {
             bucket,

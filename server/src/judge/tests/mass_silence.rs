@@ -1,0 +1,181 @@
+use super::*;
+use crate::registry::Kind;
+
+/// So many agents in one group; T = 20 s, N = 3, W = 2 s.
+struct Fleet {
+    registry: Arc<Registry>,
+    bench: Bench,
+    sessions: Vec<Arc<Session>>,
+    began: Moment,
+    second: u64,
+    nominated: u64,
+}
+
+impl Fleet {
+    /// Groups by name with how many agents each has.
+    fn of(groups: &[(&str, u8)]) -> Self {
+        let registry = Arc::new(Registry::new(Clock::start(), 1, Rates::default()));
+        let mut sessions = Vec::new();
+        for (group, agents) in groups {
+            for _ in 0..*agents {
+                let number = u8::try_from(sessions.len() + 1).unwrap();
+                sessions.push(join(&registry, number, group));
+            }
+        }
+        Self {
+            bench: Bench::new(Arc::clone(&registry)),
+            began: registry.clock().now(),
+            registry,
+            sessions,
+            second: 0,
+            nominated: 0,
+        }
+    }
+
+    fn now(&self) -> Moment {
+        self.began + Duration::from_secs(self.second)
+    }
+
+    /// Lives for so many seconds; each agent that `speaks` beats every 19 s.
+    fn live(&mut self, seconds: u64, speaks: impl Fn(usize) -> bool) {
+        for _ in 0..seconds {
+            self.second += 1;
+            let now = self.now();
+            self.registry.lanes()[0].ticked(now, now);
+            for (number, session) in self.sessions.iter().enumerate() {
+                let turn = (self.second + number as u64).is_multiple_of(19);
+                if turn && speaks(number) && session.heard(now) {
+                    self.registry.heard_again(session);
+                }
+                if turn && speaks(number) {
+                    session.beat(now, None);
+                }
+            }
+            self.nominated += self.bench.pass(now).nominated;
+            self.convict();
+        }
+    }
+
+    /// What the lane does with nominations.
+    fn convict(&self) {
+        for session in &self.sessions {
+            if session.nominated().is_some() {
+                let silent = CloseReason::MissedHeartbeats;
+                self.registry.end(session, silent, "silent", None);
+            }
+        }
+    }
+
+    fn verdicts(&self, verdict: Verdict) -> usize {
+        let agents = self.registry.agents();
+        agents
+            .iter()
+            .filter(|a| a.watch().verdict == verdict)
+            .count()
+    }
+
+    fn kinds(&self) -> Vec<Kind> {
+        let open = self.registry.incidents().open();
+        open.iter().map(|incident| incident.kind).collect()
+    }
+}
+
+fn join(registry: &Registry, number: u8, group: &str) -> Arc<Session> {
+    let opening = Opening {
+        agent_id: Uuid::from_bytes([number; 16]),
+        instance: InstanceId([number; 16]),
+        fence: Fence {
+            incarnation: 1,
+            connection: 1,
+        },
+        facts: Facts {
+            group: group.to_owned(),
+            address: format!("192.0.2.{number}:7"),
+            ..Facts::default()
+        },
+        applied: None,
+        volatile_state: false,
+        lane: 0,
+        outbox: Arc::new(Outbox::default()),
+        link: Arc::new(Link::default()),
+    };
+    registry.open(opening).unwrap().session
+}
+
+/// HARD-CASES A3: the hold, its bound, what is said after it, and how it ends.
+#[test]
+fn a_server_that_hears_nobody_holds_its_verdicts_and_then_says_that_it_does_not_know() {
+    let mut fleet = Fleet::of(&[("edge", 60)]);
+    fleet.live(100, |_| true);
+    fleet.live(80, |_| false);
+    assert_eq!((fleet.nominated, fleet.verdicts(Verdict::Suspect)), (0, 60));
+    assert_eq!(fleet.kinds(), [Kind::MassSilence]);
+    assert!(fleet.registry.held_since().is_some());
+    fleet.live(50, |_| false);
+    assert_eq!(fleet.verdicts(Verdict::Unknown), 60, "past max(D, 30 s)");
+    assert_eq!(
+        (fleet.nominated, fleet.kinds()),
+        (0, vec![Kind::MassSilence])
+    );
+
+    let back = join(&fleet.registry, 200, "edge");
+    fleet.sessions.push(back);
+    fleet.live(2, |number| number == 60);
+    assert_eq!(fleet.registry.held_since(), None);
+    assert_eq!(
+        fleet.kinds(),
+        [Kind::VerdictsLate],
+        "the mass silence is over"
+    );
+    fleet.live(50, |number| number == 60);
+    assert_eq!(fleet.nominated, 0, "the tail of the silence has its grace");
+    fleet.live(20, |number| number == 60);
+    assert_eq!(fleet.nominated, 60, "silent for good");
+}
+
+/// HARD-CASES A3, field report D03: who comes back during the hold was never offline.
+#[test]
+fn a_fleet_that_comes_back_during_the_hold_was_never_offline() {
+    let mut fleet = Fleet::of(&[("edge", 60)]);
+    fleet.live(100, |_| true);
+    fleet.live(80, |_| false);
+    fleet.live(40, |number| number < 50);
+    assert_eq!((fleet.verdicts(Verdict::Online), fleet.nominated), (50, 0));
+    assert!(!fleet.kinds().contains(&Kind::MassSilence));
+    fleet.live(70, |number| number < 50);
+    assert_eq!(fleet.nominated, 10, "the others after their grace");
+}
+
+/// HARD-CASES A3: the silence of one group is told once, and judged in time because others are heard.
+#[test]
+fn the_silence_of_a_group_is_one_incident_and_its_verdicts_are_in_time() {
+    let mut fleet = Fleet::of(&[("edge", 60), ("core", 60)]);
+    fleet.live(100, |_| true);
+    fleet.live(85, |number| number >= 60);
+    assert_eq!(fleet.nominated, 60);
+    assert_eq!(fleet.kinds(), [Kind::GroupSilence]);
+    assert_eq!(fleet.registry.held_since(), None);
+}
+
+/// HARD-CASES A3, field report D06: what most of the fleet does is told once, and ends by itself when
+/// those that are gone are owed no more.
+#[test]
+fn the_loss_of_most_is_one_incident_that_ends_by_itself() {
+    let mut fleet = Fleet::of(&[("edge", 100), ("core", 100)]);
+    fleet.live(100, |_| true);
+    fleet.live(70, |number| number % 5 < 2);
+    assert_eq!(fleet.kinds(), [Kind::PartialSilence]);
+    fleet.live(20, |number| number % 5 < 2);
+    assert_eq!(fleet.nominated, 120);
+    fleet.live(60, |number| number % 5 < 2);
+    assert_eq!(fleet.kinds(), []);
+}
+
+/// HARD-CASES A3: small fleets are never held.
+#[test]
+fn nine_agents_are_too_few_to_doubt_the_server() {
+    let mut fleet = Fleet::of(&[("edge", 9)]);
+    fleet.live(100, |_| true);
+    fleet.live(85, |_| false);
+    assert_eq!(fleet.nominated, 9);
+}
