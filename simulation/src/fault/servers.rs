@@ -11,7 +11,7 @@ use fleetbeat_server::registry::Farewell;
 
 use crate::fault::Fault;
 use crate::plan;
-use crate::server::{ADMISSION, Stop};
+use crate::server::{RATES, Stop};
 use crate::timeline::Event;
 use crate::world::World;
 
@@ -169,7 +169,11 @@ impl World {
         self.tell(None, Some(server), || format!("server {server} drains"));
         registry.drain();
         let sessions = registry.session_count();
-        let spread = reconnect_spread(sessions, ADMISSION, Tuning::default().deadline());
+        let spread = reconnect_spread(
+            sessions,
+            RATES.reconnect_per_s,
+            Tuning::default().deadline(),
+        );
         for agent in registry.agents() {
             let Some(session) = agent.session() else {
                 continue;

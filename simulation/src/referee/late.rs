@@ -8,7 +8,7 @@ use fleetbeat_liveness::verdict::Verdict;
 use fleetbeat_server::registry::{Agent, Session, Watch};
 
 use crate::net::Way;
-use crate::server::ADMISSION;
+use crate::server::RATES;
 use crate::world::World;
 
 /// Lateness that the design allows, the wheel's tick and the task's own delay.
@@ -134,7 +134,12 @@ impl World {
         let deadline = book.last.map_or(book.deadline, |last| last.deadline);
         let sessions = u64::try_from(self.hosts.len()).unwrap_or(u64::MAX);
         let book = self.referee.book(server, agent, now);
-        let due = book.since + absence_grace(sessions, ADMISSION, deadline.max(self.plan.longest));
+        let due = book.since
+            + absence_grace(
+                sessions,
+                RATES.reconnect_per_s,
+                deadline.max(self.plan.longest),
+            );
         let (_, hindered) = self.graces(server, None, Moment::ZERO);
         let due = due.max(hindered) + period;
         self.check_due(
