@@ -16,7 +16,7 @@ fn storm(agents: u64, per_s: u64) -> BTreeMap<u64, u64> {
         match admission.ask(now) {
             Entry::Admitted => *admitted.entry(micros / 1_000_000).or_default() += 1,
             Entry::Later(earliest, latest) => {
-                let nanos = |by: Duration| u64::try_from(by.as_micros()).unwrap();
+                let nanos = |by: Duration| u64::try_from(by.as_micros()).unwrap_or(u64::MAX);
                 let wait = rand::RngExt::random_range(&mut rng, nanos(earliest)..=nanos(latest));
                 knocks.insert((micros + wait, agent));
             }

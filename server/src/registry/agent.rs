@@ -2,6 +2,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use fleetbeat_liveness::adaptive::Limits;
+use fleetbeat_liveness::expectation::Expectation;
 use fleetbeat_liveness::fence::{Fence, Held};
 use fleetbeat_liveness::moment::Moment;
 use fleetbeat_liveness::policy::Attributes;
@@ -79,6 +80,7 @@ pub struct Last {
     pub heard: Moment,
     pub opened: Moment,
     pub limits: Limits,
+    pub expectation: Expectation,
     pub lane: usize,
 }
 

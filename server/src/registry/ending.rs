@@ -62,6 +62,7 @@ impl Registry {
             heard,
             opened,
             limits: session.limits(),
+            expectation,
             lane: session.lane,
         });
         let ended = format!(

@@ -140,7 +140,7 @@ impl Registry {
             if state.session.is_none() && fresh && state.verdict != Verdict::Left {
                 let deadline = state.last.map_or_else(
                     || Tuning::default().deadline(),
-                    |last| last.expectation.offline_after,
+                    |last| last.expectation.offline_at_most,
                 );
                 state.decide_at = Some(now + latest + deadline);
                 let because = format!("said Hello, and was told to come back in {earliest:.1?}");

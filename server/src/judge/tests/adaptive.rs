@@ -13,7 +13,7 @@ impl Trial {
     /// An agent of D = 62 s in adaptive mode that has beaten 20 times with this round trip.
     fn adaptive(trip: Duration) -> Self {
         let tuning = Tuning::default().with_adaptive(true).unwrap();
-        let registry = Arc::new(Registry::new(Clock::start(), 2, 60));
+        let registry = Arc::new(Registry::new(Clock::start(), 2, Rates::default()));
         let applied = Revised {
             revision: 0,
             tuning,
