@@ -149,6 +149,35 @@ impl Backoff {
     }
 }
 
+/// How long each step of opening a session may take. A server under a storm is slow rather than gone: one
+/// that answers just after every time-out would never be reached, so the time grows with each that passes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Patience {
+    late: u32,
+}
+
+impl Patience {
+    pub const FIRST: Duration = Duration::from_secs(5);
+    pub const MOST: Duration = Duration::from_secs(40);
+
+    /// For each step of the next attempt.
+    #[must_use]
+    pub fn current(&self) -> Duration {
+        let factor = 2_u32.saturating_pow(self.late);
+        Self::FIRST.saturating_mul(factor).min(Self::MOST)
+    }
+
+    /// A step got no answer in time.
+    pub fn ran_out(&mut self) {
+        self.late = self.late.saturating_add(1);
+    }
+
+    /// A session came about.
+    pub fn paid_off(&mut self) {
+        self.late = 0;
+    }
+}
+
 /// What Welcome tells: the time over which all sessions of this server could return at the rate that it
 /// admits. At least 1 s, at most a minute and half of the deadline, so that spreading alone makes nobody
 /// offline.

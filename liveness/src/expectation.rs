@@ -23,10 +23,9 @@ pub struct Expectation {
     pub server_dead_after: Duration,
     /// Silence of the server that no agent tolerates: twice that in adaptive mode.
     pub server_dead_at_most: Duration,
-    /// How long the kernel of either side retransmits before it gives up (`TCP_USER_TIMEOUT`): `D + W`
-    /// (`2·D + W` in adaptive mode),
-    /// so that it never ends what the judge tolerates; at least 210 s where gaps reach 120 s, because
-    /// keepalive probes run then and one lost probe must not end the connection.
+    /// How long the kernel of either side retransmits before it gives up: `D + W` (`2·D + W` in adaptive
+    /// mode), so that it never ends what the judge tolerates.
+    /// [`Keepalive::under`](crate::socket::Keepalive::under) makes it the socket's option.
     pub kernel_gives_up_after: Duration,
     /// How far to look back, when this agent is silent, for whether anybody else was heard:
     /// `max(W, (N−1)·T)`, in which a live fleet sends enough to tell.

@@ -11,6 +11,7 @@
 //! | how long each side may hear nothing | [`expectation`] |
 //! | what holds between a push and its answer | [`retune`] |
 //! | which tuning an agent should have | [`policy`] |
+//! | what the kernel is told about a connection | [`socket`] |
 //! | when the agent sends | [`beat`] |
 //! | how a slow path is told from a dead peer | [`adaptive`] |
 //! | when the agent comes back, and how many at once | [`backoff`], [`admission`] |
@@ -36,6 +37,7 @@ pub mod policy;
 pub mod preset;
 pub mod retune;
 pub mod rtt;
+pub mod socket;
 pub mod tuning;
 pub mod verdict;
 pub mod wheel;
@@ -44,4 +46,5 @@ pub use adaptive::Limits;
 pub use expectation::Expectation;
 pub use moment::Moment;
 pub use retune::Revised;
+pub use socket::{Keepalive, SocketOptions};
 pub use tuning::{Tuning, TuningError};

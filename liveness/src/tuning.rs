@@ -8,11 +8,6 @@ use sha2::{Digest, Sha256};
 use crate::expectation::Expectation;
 use crate::moment::nanos;
 
-/// Gap from which TCP keepalive (first probe after 120 s) runs between heartbeats.
-const PROBES_FROM: Duration = Duration::from_mins(2);
-/// What three keepalive probes 30 s apart take, the first after 120 s.
-const PROBES_TAKE: Duration = Duration::from_secs(210);
-
 /// Adaptive mode convicts after so many D at the latest.
 const ADAPTIVE_STRETCH: u32 = 2;
 
@@ -142,23 +137,13 @@ impl Tuning {
             reverse_gap,
             server_dead_after,
             server_dead_at_most: server_dead_after * self.stretch(),
-            kernel_gives_up_after: self.kernel_gives_up_after(),
+            kernel_gives_up_after: self.deadline_at_most() + self.timeout,
             look_back: self.timeout.max(self.interval * (self.misses - 1)),
         }
     }
 
     fn stretch(&self) -> u32 {
         if self.adaptive { ADAPTIVE_STRETCH } else { 1 }
-    }
-
-    fn kernel_gives_up_after(&self) -> Duration {
-        let patience = self.deadline_at_most() + self.timeout;
-        let longest_gap = self.interval * self.pong_every;
-        if longest_gap >= PROBES_FROM {
-            patience.max(PROBES_TAKE)
-        } else {
-            patience
-        }
     }
 
     /// Identifies the values: the first 8 bytes, big endian, of SHA-256 over T in nanoseconds, N, W in

@@ -10,6 +10,7 @@
 
 mod attendance;
 mod bell;
+mod breakage;
 mod connection;
 mod gate;
 mod greeting;
@@ -25,6 +26,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use fleetbeat_liveness::Keepalive;
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, LocalOptions};
@@ -54,6 +56,15 @@ const BACKLOG: i32 = 4_096;
 /// Pause after accept failed, mostly for want of file descriptors.
 const BREATH: Duration = Duration::from_millis(50);
 
+/// What all lanes of a server are told.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Names this server in Welcome.
+    pub server: String,
+    /// Of every agent's socket, until a tuning asks for more.
+    pub keepalive: Keepalive,
+}
+
 /// What the sessions of a lane share.
 #[derive(Debug)]
 pub struct Context {
@@ -63,6 +74,7 @@ pub struct Context {
     gauge: Arc<LaneGauge>,
     /// Names this server in Welcome.
     server: String,
+    keepalive: Keepalive,
 }
 
 impl Context {
@@ -75,6 +87,7 @@ impl Context {
             lane: index,
             gauge: Arc::clone(&registry.lanes()[index]),
             server: server.to_owned(),
+            keepalive: Keepalive::default(),
         }
     }
 }
@@ -103,12 +116,14 @@ impl Lane {
     pub fn start(
         index: usize,
         registry: &Arc<Registry>,
-        server: &str,
+        options: &Options,
         listener: Option<std::net::TcpListener>,
         soft: CancellationToken,
         hard: CancellationToken,
     ) -> io::Result<Self> {
-        let context = Arc::new(Context::new(registry, index, server));
+        let mut context = Context::new(registry, index, &options.server);
+        context.keepalive = options.keepalive;
+        let context = Arc::new(context);
         let (arrivals, inbox) = mpsc::channel(HANDED_OVER);
         let runtime = || {
             let mut builder = Builder::new_current_thread();
@@ -182,9 +197,7 @@ async fn run(
         tokio::select! {
             () = soft.cancelled() => break,
             accepted = accept(listener.as_ref()) => {
-                if let Some((stream, peer)) = accepted
-                    && wire::prepare(&stream).is_ok()
-                {
+                if let Some((stream, peer)) = accepted {
                     serve(Io::Plain(Wire::Attached(stream)), peer);
                 }
             }

@@ -20,6 +20,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::builder::RangedU64ValueParser;
+use fleetbeat_liveness::Keepalive;
 
 pub use declaration::DEFAULT_FILE;
 pub use layers::{Asked, Refusal, read};
@@ -82,6 +83,11 @@ pub struct Lane {
     /// are `unknown` until then.
     #[arg(id = "lane.admission_rate", value_name = "PER_SECOND", default_value = "1000", value_parser = RangedU64ValueParser::<u32>::new().range(1..=1_000_000))]
     pub admission_rate: u32,
+    /// TCP keepalive behind the heartbeats: first probe after, gap between probes, number of probes
+    ///
+    /// It is raised by itself where a tuning in force would contradict it.
+    #[arg(id = "lane.keepalive", value_name = "IDLE/GAP/PROBES", default_value = "120s/30s/3", value_parser = value::keepalive)]
+    pub keepalive: Keepalive,
     /// Certificate chain of the agents' port, PEM
     ///
     /// Example: `/etc/fleetbeat/lane.crt`

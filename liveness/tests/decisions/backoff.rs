@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use fleetbeat_liveness::backoff::{
-    Backoff, Params, TOLD_MOST, absence_grace, reconnect_spread, tolerable,
+    Backoff, Params, Patience, TOLD_MOST, absence_grace, reconnect_spread, tolerable,
 };
 use proptest::prelude::*;
 use rand::RngExt;
@@ -213,4 +213,20 @@ proptest! {
             prop_assert!(delay <= most, "{:?} > {:?}", delay, most);
         }
     }
+}
+
+/// Field report D14: a server that needs 8 s is reached, and a fast one soon found dead again.
+#[test]
+fn patience_grows_with_each_time_out_and_starts_again_with_a_session() {
+    let mut patience = Patience::default();
+    for expected in [5, 10, 20, 40, 40] {
+        assert_eq!(patience.current(), secs(expected));
+        patience.ran_out();
+    }
+    for _ in 0..100 {
+        patience.ran_out();
+    }
+    assert_eq!(patience.current(), Patience::MOST);
+    patience.paid_off();
+    assert_eq!(patience.current(), Patience::FIRST);
 }

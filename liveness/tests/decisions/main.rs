@@ -13,6 +13,7 @@ mod policy;
 mod preset;
 mod retune;
 mod rtt;
+mod socket;
 mod tuning;
 mod verdict;
 mod wheel;

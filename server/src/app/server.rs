@@ -16,7 +16,7 @@ use super::history::History;
 use super::process;
 use crate::clock::Clock;
 use crate::judge::Judge;
-use crate::lane::{Gate, Lane, bind};
+use crate::lane::{Gate, Lane, Options, bind};
 use crate::operator::{Door, FirstToken, Fleet, Keys, Parts, Port, Readiness, pages};
 use crate::registry::{Farewell, Rates, Registry};
 use crate::settings::Settings;
@@ -318,7 +318,6 @@ fn start_lanes(
     registry: &Arc<Registry>,
     (soft, hard): (&CancellationToken, &CancellationToken),
 ) -> anyhow::Result<(Vec<Lane>, Option<Gate>)> {
-    let name = settings.server_name();
     let tls = settings
         .lane
         .tls()
@@ -326,9 +325,20 @@ fn start_lanes(
         .transpose()?;
     let gated = if tls.is_some() { listeners.pop() } else { None };
     let mut lanes = Vec::new();
+    let options = Options {
+        server: settings.server_name(),
+        keepalive: settings.lane.keepalive,
+    };
     for index in 0..registry.lanes().len() {
         let listener = listeners.pop();
-        let lane = Lane::start(index, registry, &name, listener, soft.clone(), hard.clone());
+        let lane = Lane::start(
+            index,
+            registry,
+            &options,
+            listener,
+            soft.clone(),
+            hard.clone(),
+        );
         lanes.push(lane.with_context(|| format!("start lane {index}"))?);
     }
     let gate = tls

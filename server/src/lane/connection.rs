@@ -9,11 +9,13 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use fleetbeat_liveness::{Expectation, Keepalive};
 use fleetbeat_proto::v1::CloseReason;
 use hyper::server::conn::http2;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
+use tracing::debug;
 
 use super::bell::{Bell, Tower};
 use super::parts::{Executor, Parts};
@@ -52,6 +54,7 @@ pub(super) struct Connection {
     parts: Parts,
     link: Arc<Link>,
     clock: crate::clock::Clock,
+    keepalive: Keepalive,
     phase: Phase,
     /// Bytes wait in the kernel although a session is nominated: when to look again.
     look_again: Option<Pin<Box<Sleep>>>,
@@ -75,6 +78,7 @@ impl Connection {
         context: &Arc<super::Context>,
     ) -> io::Result<Self> {
         io.attach()?;
+        io.prepare(&context.keepalive)?;
         let io = Rc::new(RefCell::new(io));
         let link = Arc::new(Link::default());
         let (born, porch) = (Executor::default(), Porch::default());
@@ -95,6 +99,7 @@ impl Connection {
             tower,
             link,
             clock: context.clock,
+            keepalive: context.keepalive,
             phase: Phase::Opening(Box::pin(tokio::time::sleep(OPEN_WITHIN))),
             look_again: None,
         })
@@ -190,14 +195,20 @@ impl Connection {
     /// A shared connection lives as long as the most patient of its sessions.
     fn apply_socket_options(&self) {
         let sessions = self.link.sessions();
-        let patience = sessions
-            .iter()
-            .map(|s| s.expectation().kernel_gives_up_after)
-            .max();
-        if let Some(patience) = patience {
-            // Only a backstop: a socket that refuses is already broken, which its next read shows.
-            let _ = self.io.borrow().set_user_timeout(patience);
-        }
+        let expectations = sessions.iter().map(|session| session.expectation());
+        let Some(patient) = expectations.reduce(Expectation::component_max) else {
+            return;
+        };
+        let options = self.keepalive.under(&patient);
+        // Only a backstop: a socket that refuses is already broken, which its next read shows.
+        let applied = self.io.borrow().apply(&options).is_ok();
+        debug!(
+            applied,
+            keepalive = %options.keepalive,
+            keepalive.adjusted = options.adjusted,
+            user_timeout = ?options.user_timeout,
+            "Socket options follow the tuning"
+        );
     }
 
     /// A nominated session wants to know whether the kernel holds something for it.

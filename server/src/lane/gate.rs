@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::debug;
 
-use super::wire::{self, Io, Wire};
+use super::wire::{Io, Wire};
 use super::{Arrival, Lane, accept};
 
 /// Handshakes under way at once.
@@ -115,7 +115,7 @@ async fn run(
 }
 
 async fn handshake(acceptor: &TlsAcceptor, stream: TcpStream) -> io::Result<Io> {
-    wire::prepare(&stream)?;
+    stream.set_nodelay(true)?;
     let mut tls = acceptor.accept(Wire::Attached(stream)).await?;
     tls.get_mut().0.detach()?;
     Ok(Io::Tls(Box::new(tls)))

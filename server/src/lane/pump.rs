@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use fleetbeat_proto::free_text;
 use fleetbeat_proto::v1::{CloseReason, FromAgent};
 use futures_util::Stream;
 use tokio::time::Sleep;
-use tonic::{Status, Streaming};
+use tonic::Streaming;
 
 use super::attendance::Attendance;
+use super::breakage;
 use crate::registry::{Link, Outbox};
 
 /// An agent says Hello within this time of opening its stream.
@@ -49,7 +49,8 @@ impl Pump {
             match input {
                 Some(Ok(message)) => attendance.received(message),
                 Some(Err(status)) => {
-                    attendance.broken(reason_of(&status), &free_text(status.message()));
+                    let (reason, detail) = breakage::reason_of(&status);
+                    attendance.broken(reason, &detail);
                 }
                 None => attendance.ended(),
             }
@@ -71,18 +72,5 @@ impl Pump {
         } else {
             Poll::Pending
         }
-    }
-}
-
-/// A stream that broke because of what it carried, and one whose transport broke.
-fn reason_of(status: &Status) -> CloseReason {
-    let refused = matches!(
-        status.code(),
-        tonic::Code::OutOfRange | tonic::Code::Internal
-    );
-    if refused && status.message().contains("decod") {
-        CloseReason::ProtocolError
-    } else {
-        CloseReason::TransportError
     }
 }

@@ -6,13 +6,11 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use fleetbeat_liveness::{Keepalive, SocketOptions};
 use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
-
-/// Keepalive is only the backstop of the heartbeat: first probe, gap, probes.
-const KEEPALIVE: (Duration, Duration, u32) = (Duration::from_mins(2), Duration::from_secs(30), 3);
 
 /// A TCP socket that can change its runtime: a gate completes the TLS handshake on its own thread and
 /// hands the stream to a lane.
@@ -74,17 +72,6 @@ impl Wire {
     }
 }
 
-/// Options that every agent's socket has from the start.
-pub(super) fn prepare(stream: &TcpStream) -> io::Result<()> {
-    stream.set_nodelay(true)?;
-    let (idle, gap, probes) = KEEPALIVE;
-    let keepalive = TcpKeepalive::new()
-        .with_time(idle)
-        .with_interval(gap)
-        .with_retries(probes);
-    SockRef::from(stream).set_tcp_keepalive(&keepalive)
-}
-
 impl Io {
     fn wire(&self) -> &Wire {
         match self {
@@ -114,8 +101,17 @@ impl Io {
         }
     }
 
-    pub(super) fn set_user_timeout(&self, timeout: Duration) -> io::Result<()> {
-        SockRef::from(self.wire().stream()?).set_tcp_user_timeout(Some(timeout))
+    /// Options of a socket on which no session says anything yet.
+    pub(super) fn prepare(&self, keepalive: &Keepalive) -> io::Result<()> {
+        let stream = self.wire().stream()?;
+        stream.set_nodelay(true)?;
+        probe(stream, keepalive)
+    }
+
+    pub(super) fn apply(&self, options: &SocketOptions) -> io::Result<()> {
+        let stream = self.wire().stream()?;
+        probe(stream, &options.keepalive)?;
+        SockRef::from(stream).set_tcp_user_timeout(Some(options.user_timeout))
     }
 
     /// The peer is convicted: let the kernel forget the socket at once, so that a mass death leaves
@@ -126,6 +122,14 @@ impl Io {
             let _ = SockRef::from(stream).set_linger(Some(Duration::ZERO));
         }
     }
+}
+
+fn probe(stream: &TcpStream, keepalive: &Keepalive) -> io::Result<()> {
+    let options = TcpKeepalive::new()
+        .with_time(keepalive.idle())
+        .with_interval(keepalive.gap())
+        .with_retries(keepalive.probes());
+    SockRef::from(stream).set_tcp_keepalive(&options)
 }
 
 impl AsyncRead for Wire {

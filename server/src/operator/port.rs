@@ -37,6 +37,7 @@ const RELIEF: Duration = Duration::from_millis(200);
 pub struct Port {
     listener: TcpListener,
     tls: Option<Arc<ServerConfig>>,
+    keepalive: Duration,
 }
 
 impl Port {
@@ -45,6 +46,7 @@ impl Port {
         Ok(Self {
             listener: TcpListener::bind(address).await?,
             tls,
+            keepalive: KEEPALIVE,
         })
     }
 
@@ -74,6 +76,7 @@ impl Port {
                         pages: pages.clone().layer(Extension(Peer(peer))),
                         stop: stop.clone(),
                         streams: connections.clone(),
+                        keepalive: self.keepalive,
                     };
                     let tls = tls.clone();
                     connections.spawn(async move {
@@ -99,6 +102,7 @@ struct Connection {
     stop: CancellationToken,
     /// HTTP/2 runs each stream as a task.
     streams: TaskTracker,
+    keepalive: Duration,
 }
 
 impl Connection {
@@ -124,8 +128,8 @@ impl Connection {
         builder
             .http2()
             .timer(TokioTimer::new())
-            .keep_alive_interval(KEEPALIVE)
-            .keep_alive_timeout(KEEPALIVE)
+            .keep_alive_interval(self.keepalive)
+            .keep_alive_timeout(self.keepalive)
             .max_concurrent_streams(STREAMS)
             .max_header_list_size(HEADERS);
         let stream = TokioIo::new(Impatient::new(stream, PATIENCE));
@@ -154,5 +158,77 @@ where
 {
     fn execute(&self, stream: F) {
         self.0.spawn(stream);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use axum::Router;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpStream;
+    use tokio::time::timeout;
+    use tokio_util::sync::CancellationToken;
+
+    use super::Port;
+
+    const EVERY: Duration = Duration::from_millis(200);
+    const PING: u8 = 6;
+
+    /// Type and payload of the next frame.
+    async fn frame(stream: &mut TcpStream) -> std::io::Result<(u8, Vec<u8>)> {
+        let mut head = [0; 9];
+        stream.read_exact(&mut head).await?;
+        let mut payload = vec![0; usize::from(head[1]) << 8 | usize::from(head[2])];
+        stream.read_exact(&mut payload).await?;
+        Ok((head[3], payload))
+    }
+
+    async fn ping(stream: &mut TcpStream) -> std::io::Result<Vec<u8>> {
+        loop {
+            if let (PING, payload) = frame(stream).await? {
+                return Ok(payload);
+            }
+        }
+    }
+
+    /// Field report A02: keepalive needs a timer and repeats; a peer that stops answering is left.
+    #[tokio::test]
+    async fn keepalive_repeats_while_it_is_answered_and_ends_who_stops_answering() {
+        let mut port = Port::bind("127.0.0.1:0".parse().unwrap(), None)
+            .await
+            .unwrap();
+        port.keepalive = EVERY;
+        let address = port.address().unwrap();
+        let stop = CancellationToken::new();
+        let _stopped = stop.clone().drop_guard();
+        let operator = async {
+            let mut stream = TcpStream::connect(address).await.unwrap();
+            let mut hello = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
+            hello.extend([0, 0, 0, 4, 0, 0, 0, 0, 0]);
+            // Pings keep a connection that has an open stream: GET / with nothing after the head.
+            hello.extend([0, 0, 14, 1, 4, 0, 0, 0, 1, 0x82, 0x86, 0x84, 0x41, 9]);
+            hello.extend(b"localhost");
+            stream.write_all(&hello).await.unwrap();
+            for _ in 0..4 {
+                let payload = ping(&mut stream).await.unwrap();
+                let mut answer = vec![0, 0, 8, PING, 1, 0, 0, 0, 0];
+                answer.extend(payload);
+                stream.write_all(&answer).await.unwrap();
+            }
+            ping(&mut stream).await.unwrap();
+            while frame(&mut stream).await.is_ok() {}
+        };
+        let pending = Router::new().fallback(std::future::pending::<()>);
+        let within = timeout(Duration::from_secs(20), async {
+            tokio::select! {
+                () = port.run(pending, stop) => panic!("the port closed"),
+                () = operator => {}
+            }
+        });
+        within
+            .await
+            .expect("five pings and the end of the connection");
     }
 }

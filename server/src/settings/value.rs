@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::str::FromStr;
 use std::time::Duration;
 
+use fleetbeat_liveness::{Keepalive, Tuning};
 use tracing_subscriber::EnvFilter;
 
 const LONGEST_NAME: usize = 63;
@@ -109,6 +110,15 @@ pub(super) fn drain_time(text: &str) -> Result<Duration, String> {
         return Err("expected at most 1h".to_owned());
     }
     Ok(time)
+}
+
+/// One that contradicts the tuning of an agent without a policy would never be what is meant.
+pub(super) fn keepalive(text: &str) -> Result<Keepalive, String> {
+    let keepalive: Keepalive = text.parse().map_err(|error| format!("{error}"))?;
+    let checked = keepalive.check(&Tuning::default());
+    checked
+        .map(|()| keepalive)
+        .map_err(|error| error.to_string())
 }
 
 pub(super) fn log_filter(text: &str) -> Result<String, String> {

@@ -76,6 +76,13 @@ impl Actor {
         Self::on(&Connection::dial(house).await, hello).await
     }
 
+    /// As [`Self::join`], at a server of which only the address is known.
+    pub(crate) async fn join_at(address: std::net::SocketAddr, hello: Hello) -> Self {
+        let endpoint = Endpoint::from_shared(format!("http://{address}")).unwrap();
+        let connection = Connection(endpoint.connect().await.unwrap());
+        Self::on(&connection, hello).await
+    }
+
     /// As [`Self::join`], on a connection that others use too.
     pub(crate) async fn on(connection: &Connection, hello: Hello) -> Self {
         let mut actor = Self::open(connection).await;

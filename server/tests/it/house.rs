@@ -4,13 +4,14 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use fleetbeat_liveness::Keepalive;
 use fleetbeat_liveness::moment::Moment;
 use fleetbeat_liveness::policy::{PolicySet, Selector};
 use fleetbeat_liveness::verdict::Verdict;
 use fleetbeat_proto::v1::CloseReason;
 use fleetbeat_server::clock::Clock;
 use fleetbeat_server::judge::{Judge, Pulse};
-use fleetbeat_server::lane::{Gate, Lane, bind};
+use fleetbeat_server::lane::{self, Gate, Lane, bind};
 use fleetbeat_server::registry::{Agent, AgentView, Rates, Registry, Session, Transition};
 use rustls::ServerConfig;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -57,10 +58,14 @@ impl House {
         if tls.is_none() {
             listeners.extend((1..lanes).map(|_| bind(address).unwrap()));
         }
+        let told = lane::Options {
+            server: "house".to_owned(),
+            keepalive: Keepalive::default(),
+        };
         let start = |index| {
             let own = if tls.is_none() { listeners.pop() } else { None };
             let soft = hard.child_token();
-            Lane::start(index, &registry, "house", own, soft, hard.clone()).unwrap()
+            Lane::start(index, &registry, &told, own, soft, hard.clone()).unwrap()
         };
         let running: Vec<Lane> = (0..lanes).map(start).collect();
         if let Some(tls) = tls {

@@ -6,6 +6,8 @@ mod actor;
 mod command_line;
 mod database;
 mod events;
+mod faults;
+mod frames;
 mod gate;
 mod house;
 mod lane;
@@ -17,8 +19,11 @@ mod postgres;
 mod proxy;
 mod record;
 mod retune;
+mod served;
 #[expect(unreachable_pub, reason = "one file for the tests of two crates")]
 #[path = "../../../drill/src/skip.rs"]
 mod skip;
+mod sockets;
+mod stop;
 mod store;
 mod trace;
