@@ -6,29 +6,34 @@ mod retry;
 
 use std::time::Duration;
 
+use fleetbeat_liveness::backoff::Patience;
 use fleetbeat_liveness::{Moment, Revised};
 use rand::rngs::StdRng;
 use tokio::sync::watch;
 use tokio::time::sleep_until;
 use uuid::Uuid;
 
-use crate::clock::{Clock, SleepWatch};
+use crate::clock::{Clock, PauseWatch};
 use crate::comeback::Comeback;
 use crate::config::Settings;
+use crate::deadman::Vitals;
 use crate::keeper::Keeper;
 use crate::notify::Notify;
 use crate::session::Ending;
 use crate::state::State;
-use crate::transport::{self, Dialer};
+use crate::transport::{self, Dialer, Manner};
 use retry::Round;
 
 /// Tells the agent to say goodbye and return.
 pub type Stop = watch::Receiver<bool>;
 
+/// While nothing happens, how often the agent shows that it could act.
+const TURN_EVERY: Duration = Duration::from_secs(1);
+
 /// Keeps this host's session up until `stop` becomes true; says goodbye then, within 2 s. Nothing that
-/// the network or a server does ends it.
-pub async fn run(settings: Settings, state: State, stop: Stop) {
-    Agent::new(settings, state, stop).run().await;
+/// the network or a server does ends it. It shows its `vitals` to whoever watches them.
+pub async fn run(settings: Settings, state: State, vitals: Vitals, stop: Stop) {
+    Agent::new(settings, state, vitals, stop).run().await;
 }
 
 struct Agent {
@@ -36,11 +41,13 @@ struct Agent {
     state: State,
     stop: Stop,
     clock: Clock,
-    sleep: SleepWatch,
+    vitals: Vitals,
+    pauses: PauseWatch,
     notify: Notify,
     dialer: Dialer,
     round: Round,
     comeback: Comeback<StdRng>,
+    patience: Patience,
     keeper: Keeper,
     /// Kept tuning, newer than what `state` read at the start.
     acknowledged: Option<Revised>,
@@ -62,16 +69,18 @@ struct LastSession {
 struct Stopped;
 
 impl Agent {
-    fn new(settings: Settings, state: State, stop: Stop) -> Self {
-        let clock = Clock::start();
+    fn new(settings: Settings, state: State, vitals: Vitals, stop: Stop) -> Self {
+        let clock = vitals.clock();
         Self {
             stop,
-            sleep: SleepWatch::start(),
+            vitals,
+            pauses: PauseWatch::start(clock.now()),
             notify: Notify::start(clock.now()),
             clock,
             dialer: Dialer::default(),
             round: Round::default(),
             comeback: Comeback::new(rand::make_rng()),
+            patience: Patience::default(),
             keeper: Keeper::new(state.tuning_file()),
             acknowledged: state.tuning(),
             instance: Uuid::new_v4(),
@@ -103,6 +112,12 @@ impl Agent {
             tuning = self.acknowledged.map(|revised| revised.tuning.to_string()),
             "Agent started"
         );
+        for route in &self.settings.routes {
+            tracing::info!(server = %route.server, path = route.path(), "Way to the server chosen");
+        }
+        if let Some(reason) = self.state.stuck() {
+            tracing::warn!(reason, "The run before this one was stuck and ended itself");
+        }
         if let Some(error) = self.state.volatile() {
             tracing::warn!(
                 error = %error,
@@ -113,19 +128,24 @@ impl Agent {
 
     /// One connection from the look-up to the end of its session. Returns how long to stay away.
     async fn attempt(&mut self) -> Result<Duration, Stopped> {
-        let server = self.round.next(&self.settings.servers).clone();
+        let route = self.round.next(&self.settings.routes).clone();
         let ca = self.settings.ca.clone();
+        let manner = Manner {
+            ca: ca.as_deref(),
+            keepalive: self.settings.keepalive,
+            patience: self.patience.current(),
+        };
         let mut dialer = std::mem::take(&mut self.dialer);
         let opened = self
-            .while_attending(transport::open(&mut dialer, &server, ca.as_deref()))
+            .while_attending(transport::open(&mut dialer, &route, &manner))
             .await;
         self.dialer = dialer;
         let link = match opened? {
             Ok(link) => link,
-            Err(error) => return Ok(self.failed(&server, &error)),
+            Err(error) => return Ok(self.failed(&route.server, &error)),
         };
-        let ending = self.attend(link, &server).await?;
-        self.ended(&server, ending).await
+        let ending = self.attend(link, &route.server).await?;
+        self.ended(&route.server, ending).await
     }
 
     async fn wait(&mut self, wait: Duration) -> Result<(), Stopped> {
@@ -137,7 +157,9 @@ impl Agent {
     async fn while_attending<T>(&mut self, step: impl Future<Output = T>) -> Result<T, Stopped> {
         let mut step = std::pin::pin!(step);
         loop {
-            let due = self.clock.instant(self.notify.due());
+            let now = self.clock.now();
+            self.vitals.turned(now);
+            let due = self.clock.instant(self.notify.due().min(now + TURN_EVERY));
             tokio::select! {
                 biased;
                 () = stopped(&mut self.stop) => return Err(Stopped),

@@ -1,13 +1,14 @@
 //! The process's clocks: monotonic for decisions, and the one that also counts sleep.
 
+use std::fmt;
 use std::time::Duration;
 
 use fleetbeat_liveness::Moment;
 use nix::time::{ClockId, clock_gettime};
 use tokio::time::Instant;
 
-/// Shorter than this is the noise of two clocks read one after the other.
-const SLEEP_LEAST: Duration = Duration::from_secs(1);
+/// Shorter ones are the noise of clocks and schedulers.
+const PAUSE_LEAST: Duration = Duration::from_secs(1);
 
 /// Monotonic time since the process started.
 #[derive(Debug, Clone, Copy)]
@@ -37,28 +38,60 @@ impl Clock {
     }
 }
 
-/// Notices that the host was suspended: the boot-time clock counts sleep, the monotonic one does not.
-#[derive(Debug)]
-pub(crate) struct SleepWatch {
-    ahead: Duration,
+/// A time in which this process could not run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pause {
+    /// The host slept: the boot-time clock counts that, the monotonic one does not.
+    Suspended(Duration),
+    /// The process did not run although its clock did: it was stopped or starved, or the host slept and
+    /// its monotonic clock counts sleep.
+    Stalled(Duration),
 }
 
-impl SleepWatch {
-    pub(crate) fn start() -> Self {
+impl fmt::Display for Pause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Suspended(slept) => write!(f, "the host was suspended for {slept:.3?}"),
+            Self::Stalled(stalled) => write!(f, "the agent did not run for {stalled:.3?}"),
+        }
+    }
+}
+
+/// Notices pauses. To be asked at least every [`PAUSE_LEAST`], and before anything is judged.
+#[derive(Debug)]
+pub(crate) struct PauseWatch {
+    ahead: Duration,
+    looked: Moment,
+}
+
+impl PauseWatch {
+    pub(crate) fn start(now: Moment) -> Self {
         Self {
             ahead: boot_time_ahead().unwrap_or_default(),
+            looked: now,
         }
     }
 
-    /// How long the host slept since the last call, when it did.
-    pub(crate) fn slept(&mut self) -> Option<Duration> {
-        self.compare(boot_time_ahead()?)
+    /// The pause since the last call, if there was one.
+    pub(crate) fn look(&mut self, now: Moment) -> Option<Pause> {
+        let ahead = boot_time_ahead().unwrap_or(self.ahead);
+        self.compare(now, ahead)
     }
 
-    fn compare(&mut self, ahead: Duration) -> Option<Duration> {
+    /// Leaves the time until now out of account.
+    pub(crate) fn skip(&mut self, now: Moment) {
+        self.look(now);
+    }
+
+    fn compare(&mut self, now: Moment, ahead: Duration) -> Option<Pause> {
         let slept = ahead.saturating_sub(self.ahead);
-        self.ahead = ahead;
-        (slept >= SLEEP_LEAST).then_some(slept)
+        let stalled = now.since(self.looked);
+        (self.ahead, self.looked) = (ahead, now);
+        if slept >= PAUSE_LEAST {
+            Some(Pause::Suspended(slept))
+        } else {
+            (stalled >= PAUSE_LEAST).then_some(Pause::Stalled(stalled))
+        }
     }
 }
 
@@ -71,32 +104,43 @@ fn boot_time_ahead() -> Option<Duration> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Clock, SleepWatch};
+    use super::{Clock, Pause, PauseWatch};
     use fleetbeat_liveness::Moment;
     use std::time::Duration;
 
-    /// Field report B06.
-    #[test]
-    fn an_hour_of_sleep_between_two_looks_is_told_once() {
-        let mut watch = SleepWatch {
-            ahead: Duration::from_secs(7),
-        };
-        assert_eq!(watch.compare(Duration::from_secs(7)), None);
-        assert_eq!(watch.compare(Duration::from_millis(7_400)), None);
-        let hour = Duration::from_hours(1);
-        assert_eq!(
-            watch.compare(Duration::from_millis(7_400) + hour),
-            Some(hour)
-        );
-        assert_eq!(watch.compare(Duration::from_millis(7_400) + hour), None);
+    fn ms(ms: u64) -> Moment {
+        Moment::ZERO + Duration::from_millis(ms)
     }
 
-    #[test]
-    fn clocks_that_step_back_are_no_sleep() {
-        let mut watch = SleepWatch {
+    fn watch() -> PauseWatch {
+        PauseWatch {
             ahead: Duration::from_secs(7),
-        };
-        assert_eq!(watch.compare(Duration::ZERO), None);
+            looked: ms(0),
+        }
+    }
+
+    /// Field reports B06 and B07: a clock that stands still during sleep, and one that does not.
+    #[test]
+    fn an_hour_of_sleep_between_two_looks_is_told_once_under_either_clock() {
+        let hour = Duration::from_hours(1);
+        let ahead = Duration::from_millis(7_400);
+        let mut watch = watch();
+        assert_eq!(watch.compare(ms(100), ahead), None);
+        let slept = watch.compare(ms(200), ahead + hour);
+        assert_eq!(slept, Some(Pause::Suspended(hour)));
+        assert_eq!(watch.compare(ms(300), ahead + hour), None);
+        let stalled = watch.compare(ms(300) + hour, ahead + hour);
+        assert_eq!(stalled, Some(Pause::Stalled(hour)));
+        assert_eq!(watch.compare(ms(400) + hour, ahead + hour), None);
+    }
+
+    /// Field report B09.
+    #[test]
+    fn clocks_that_step_back_are_no_pause() {
+        let mut watch = watch();
+        assert_eq!(watch.compare(ms(0), Duration::ZERO), None);
+        watch.looked = ms(9_000);
+        assert_eq!(watch.compare(ms(5), Duration::ZERO), None);
     }
 
     #[tokio::test]

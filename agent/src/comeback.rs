@@ -66,9 +66,13 @@ impl<R: Rng> Comeback<R> {
         }
         let wait = match ending.cause {
             Cause::Told(told) => self.after_bye(told, ending),
-            Cause::ServerSilent | Cause::Broken | Cause::Slept | Cause::Goodbye => {
-                self.after_loss(ending)
-            }
+            // However long it lasted: the next one would end the same way.
+            Cause::Calmed => self.growing(),
+            Cause::ServerSilent
+            | Cause::Broken
+            | Cause::Unanswered
+            | Cause::Slept
+            | Cause::Goodbye => self.after_loss(ending),
         };
         Plan { wait, above: None }
     }
@@ -80,6 +84,11 @@ impl<R: Rng> Comeback<R> {
                 .session_lost(ending.spread, lived, &mut self.rng),
             None => self.after_failure(),
         }
+    }
+
+    fn growing(&mut self) -> Duration {
+        self.backoff
+            .session_lost(Duration::ZERO, Duration::ZERO, &mut self.rng)
     }
 
     fn after_bye(&mut self, told: Told, ending: &Ending) -> Duration {
@@ -103,10 +112,7 @@ impl<R: Rng> Comeback<R> {
             (CloseReason::ProtocolError | CloseReason::AuthRevoked, _) => {
                 self.backoff.at_cap(&mut self.rng)
             }
-            (CloseReason::SlowConsumer, _) => {
-                self.backoff
-                    .session_lost(Duration::ZERO, Duration::ZERO, &mut self.rng)
-            }
+            (CloseReason::SlowConsumer, _) => self.growing(),
             (
                 CloseReason::Unspecified
                 | CloseReason::Goodbye
@@ -154,6 +160,7 @@ mod tests {
     fn ending(cause: Cause, lived: Option<Duration>) -> Ending {
         Ending {
             cause,
+            paused: None,
             detail: String::new(),
             lived,
             spread: Duration::from_secs(8),
@@ -229,6 +236,20 @@ mod tests {
         );
         let waits: Vec<_> = (0..8).map(|_| comeback.after(&slow).wait).collect();
         assert!(waits[7] >= SECOND * 21, "{waits:?}");
+    }
+
+    /// Field report A10: also after sessions that lasted, and never more than one attempt a second.
+    #[test]
+    fn an_agent_whose_heartbeats_are_rejected_backs_off_and_hammers_nobody() {
+        for seed in 0..200 {
+            let mut comeback = comeback(seed);
+            let calmed = ending(Cause::Calmed, Some(MINUTE * 10));
+            for base in [1, 2, 4, 8, 16, 30, 30] {
+                let wait = comeback.after(&calmed).wait;
+                let expected = SECOND * base * 7 / 10..=SECOND * base * 13 / 10;
+                assert!(expected.contains(&wait), "{base} s: {wait:?}");
+            }
+        }
     }
 
     #[test]

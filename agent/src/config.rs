@@ -4,11 +4,13 @@ mod example;
 mod file;
 mod flags;
 mod keys;
+mod route;
 mod server;
 mod settings;
 
 pub use example::example;
 pub use flags::{Command, Flags, Options};
+pub use route::{Proxy, Route};
 pub use server::ServerUrl;
 pub use settings::{LogFormat, LogLevel, Settings};
 
@@ -41,7 +43,7 @@ impl Error {
     }
 }
 
-/// Merges the file that `options` names with the flags and the environment.
+/// Merges the file that `options` names with the flags and the environment, the proxies in it included.
 ///
 /// # Errors
 /// The first value that is missing or out of bounds.
@@ -50,7 +52,7 @@ pub fn load(options: Options) -> Result<Settings, Error> {
         Some(path) => file::File::parse(path, &read(path)?)?,
         None => file::File::default(),
     };
-    Settings::merge(options, file)
+    Settings::merge(options, file, |name| std::env::var(name).ok())
 }
 
 /// Variables that look like the agent's own and mean nothing to it, each with the closest one that

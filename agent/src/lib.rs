@@ -5,6 +5,7 @@
 //! - [`session`]: one session as a pure machine, from Hello to its end.
 //! - [`comeback`]: when to try again, from how the last attempt ended.
 //! - `transport`: look-up, connection, TLS, one HTTP/2 stream, each step within its deadline.
+//! - `deadman`: the watch that ends a process whose loop is stuck.
 //! - `agent`: the loop that feeds the machine and does what it says.
 //!
 //! When to beat, when to give up and how long to stay away is decided by `fleetbeat_liveness`; nothing
@@ -15,6 +16,7 @@ mod agent;
 mod clock;
 pub mod comeback;
 pub mod config;
+mod deadman;
 mod host;
 mod keeper;
 mod notify;
@@ -24,3 +26,4 @@ pub mod telemetry;
 mod transport;
 
 pub use agent::{Stop, run};
+pub use deadman::Vitals;

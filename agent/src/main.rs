@@ -5,7 +5,8 @@ use std::process::ExitCode;
 
 use fleetbeat_agent::config::{self, Command, Flags, Settings};
 use fleetbeat_agent::state::State;
-use fleetbeat_agent::{run, telemetry};
+use fleetbeat_agent::telemetry::Lines;
+use fleetbeat_agent::{Vitals, run, telemetry};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
@@ -15,6 +16,8 @@ const RUNTIME: u8 = 1;
 const USAGE: u8 = 2;
 /// The state directory was refused.
 const STATE: u8 = 3;
+/// The agent found itself stuck; the service manager starts it again.
+const STUCK: u8 = 4;
 /// Threads for look-ups and disk writes, of which there are few at a time.
 const BLOCKING_THREADS: usize = 4;
 
@@ -40,7 +43,7 @@ fn enter(flags: Flags) -> Result<(), (u8, anyhow::Error)> {
     let log = telemetry::start(&settings).map_err(|error| (RUNTIME, error.into()))?;
     warn_of_unknown_variables();
     let result = match State::open(&settings.state_dir) {
-        Ok(state) => serve(settings, state).map_err(|error| (RUNTIME, error)),
+        Ok(state) => serve(settings, state, &log).map_err(|error| (RUNTIME, error)),
         Err(error) => Err((STATE, error.into())),
     };
     log.flush();
@@ -60,7 +63,12 @@ fn warn_of_unknown_variables() {
     }
 }
 
-fn serve(settings: Settings, state: State) -> anyhow::Result<()> {
+fn serve(settings: Settings, state: State, log: &Lines) -> anyhow::Result<()> {
+    let log = log.clone();
+    let vitals = Vitals::watched(state.stuck_file(), move || {
+        log.flush();
+        std::process::exit(i32::from(STUCK));
+    })?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .max_blocking_threads(BLOCKING_THREADS)
@@ -70,7 +78,7 @@ fn serve(settings: Settings, state: State) -> anyhow::Result<()> {
         let terminate = signal(SignalKind::terminate())?;
         let interrupt = signal(SignalKind::interrupt())?;
         tokio::select! {
-            () = run(settings, state, stop) => {}
+            () = run(settings, state, vitals, stop) => {}
             () = on_signal(terminate, interrupt, tell) => {}
         }
         Ok(())

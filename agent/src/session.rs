@@ -8,13 +8,14 @@ mod judge;
 mod pulse;
 mod tuning;
 
+pub use crate::clock::Pause;
 pub use ending::{Cause, Ending, Told};
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use fleetbeat_liveness::adaptive::{Pace, server_dead_after};
-use fleetbeat_liveness::backoff::tolerable;
+use fleetbeat_liveness::backoff::{Patience, tolerable};
 use fleetbeat_liveness::beat::Beats;
 use fleetbeat_liveness::{Expectation, Moment, Revised};
 use fleetbeat_proto::v1::from_agent::Message as Upward;
@@ -26,16 +27,10 @@ use judge::Judge;
 use pulse::{Answer, Pulse};
 use tuning::Unkept;
 
-/// The server has this long from Hello to Welcome.
-const WELCOME_WITHIN: Duration = Duration::from_secs(10);
 const MAX_TEXT: usize = 255;
 
 /// What the machine wants done, in this order.
 #[derive(Debug)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "nearly all are messages, and a box would cost every beat an allocation"
-)]
 pub enum Output {
     Send(Upward),
     /// The server welcomed this agent.
@@ -59,6 +54,7 @@ enum Phase {
     /// Hello is on its way, Welcome is due by then.
     Greeting {
         by: Moment,
+        patience: Duration,
     },
     Live {
         since: Moment,
@@ -80,12 +76,25 @@ pub struct Session<R> {
     judge: Judge,
     pulse: Pulse,
     spread: Duration,
+    /// The last time in which this process could not run, and when that was noticed.
+    paused: Option<(Pause, Moment)>,
     outputs: VecDeque<Output>,
 }
 
 impl<R: Rng> Session<R> {
-    /// Hello was handed to the transport at `now`; it reported `applied`.
+    /// Hello was handed to the transport at `now`; it reported `applied`. Welcome has to come within
+    /// [`Patience::FIRST`].
     pub fn greet(now: Moment, applied: Option<Revised>, rng: R) -> Self {
+        Self::greet_patiently(now, applied, Patience::FIRST, rng)
+    }
+
+    /// As [`Session::greet`]; Welcome has to come within `patience`.
+    pub fn greet_patiently(
+        now: Moment,
+        applied: Option<Revised>,
+        patience: Duration,
+        rng: R,
+    ) -> Self {
         let in_force = applied.unwrap_or(Revised {
             revision: 0,
             tuning: fleetbeat_liveness::Tuning::default(),
@@ -93,7 +102,8 @@ impl<R: Rng> Session<R> {
         Self {
             rng,
             phase: Phase::Greeting {
-                by: now + WELCOME_WITHIN,
+                by: now + patience,
+                patience,
             },
             in_force,
             acknowledged: applied,
@@ -103,6 +113,7 @@ impl<R: Rng> Session<R> {
             judge: Judge::new(now),
             pulse: Pulse::new(now),
             spread: Duration::ZERO,
+            paused: None,
             outputs: VecDeque::new(),
         }
     }
@@ -115,7 +126,7 @@ impl<R: Rng> Session<R> {
     /// When [`Session::handle_timeout`] wants to be called.
     pub fn poll_timeout(&self) -> Moment {
         match self.phase {
-            Phase::Greeting { by } => by,
+            Phase::Greeting { by, .. } => by,
             Phase::Live { .. } => self
                 .ping_due()
                 .min(self.proof_due())
@@ -170,8 +181,9 @@ impl<R: Rng> Session<R> {
     /// that the transport did not take yet.
     pub fn handle_timeout(&mut self, now: Moment, waiting: usize) {
         match self.phase {
-            Phase::Greeting { by } if now >= by => {
-                self.give_up(now, Cause::Broken, "no Welcome within 10 s of Hello");
+            Phase::Greeting { by, patience } if now >= by => {
+                let detail = format!("no Welcome within {patience:?} of Hello");
+                self.give_up(now, Cause::Unanswered, &detail);
             }
             Phase::Live { .. } => {
                 let dead_after = self.dead_after();
@@ -193,23 +205,31 @@ impl<R: Rng> Session<R> {
         self.pulse.lagged(late);
     }
 
-    /// The host was suspended. For less than the deadline the server may still hold the session, which a
-    /// PING shows at once.
-    pub fn slept(&mut self, now: Moment, slept: Duration, waiting: usize) {
+    /// This process could not run for a while, to be called before anything else that is known by then.
+    /// No round trip that spans it is worth anything. For less than the deadline the server may still hold
+    /// the session, which a PING shows at once.
+    pub fn paused(&mut self, now: Moment, pause: Pause, waiting: usize) {
         if !self.live() {
             return;
         }
         self.pulse.forget();
-        if slept > self.expectation().offline_after {
-            self.give_up(now, Cause::Slept, &format!("the host slept for {slept:?}"));
-        } else {
-            self.ping(now, waiting);
+        self.paused = Some((pause, now));
+        match pause {
+            Pause::Suspended(slept) if slept > self.expectation().offline_at_most => {
+                self.give_up(now, Cause::Slept, "longer than the server waits");
+            }
+            Pause::Suspended(_) | Pause::Stalled(_) => self.ping(now, waiting),
         }
     }
 
-    /// The stream ended or broke without a word.
+    /// The stream ended or broke without a word of the server.
     pub fn broken(&mut self, now: Moment, detail: &str) {
         self.end(now, Cause::Broken, detail);
+    }
+
+    /// The server, or a proxy before it, broke the stream because it takes the heartbeats for abuse.
+    pub fn rejected(&mut self, now: Moment, detail: &str) {
+        self.end(now, Cause::Calmed, detail);
     }
 
     /// A planned end.
@@ -224,7 +244,7 @@ impl<R: Rng> Session<R> {
         self.end(now, cause, detail);
     }
 
-    fn live(&self) -> bool {
+    pub fn live(&self) -> bool {
         matches!(self.phase, Phase::Live { .. })
     }
 
@@ -335,8 +355,12 @@ impl<R: Rng> Session<R> {
         };
         self.phase = Phase::Over;
         self.beats.ended();
+        // An ending that comes so soon after a pause is the pause's doing.
+        let late = self.expectation().suspect_after;
+        let paused = self.paused.filter(|(_, at)| now.since(*at) <= late);
         self.outputs.push_back(Output::End(Ending {
             cause,
+            paused: paused.map(|(pause, _)| pause),
             detail: free_text(detail),
             lived,
             spread: tolerable(self.spread, self.in_force().tuning.deadline()),

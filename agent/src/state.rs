@@ -3,7 +3,7 @@
 mod document;
 mod files;
 
-pub use files::TuningFile;
+pub use files::{StuckFile, TuningFile};
 
 use std::fs::File;
 use std::io;
@@ -17,6 +17,7 @@ use document::Identity;
 
 const IDENTITY: &str = "identity.json";
 const TUNING: &str = "tuning.json";
+const STUCK: &str = "stuck.txt";
 
 /// Why a state directory is refused. Every message says what to do.
 #[derive(Debug, thiserror::Error)]
@@ -63,6 +64,8 @@ pub struct State {
     identity: Identity,
     tuning: Option<Revised>,
     volatile: Option<io::Error>,
+    /// Why the run before ended itself.
+    stuck: Option<String>,
     /// The lock is on the directory itself, so that it works where nothing can be written.
     _lock: File,
 }
@@ -87,6 +90,7 @@ impl State {
             identity,
             tuning,
             volatile: None,
+            stuck: StuckFile::new(dir.to_owned(), STUCK).read(),
             _lock: lock,
         };
         match state.write_identity() {
@@ -135,6 +139,26 @@ impl State {
     /// Takes note of whether the raised incarnation is persistent.
     pub fn raised(&mut self, written: io::Result<()>) {
         self.volatile = written.err();
+    }
+
+    /// Why the run before this one ended itself, until a server was told.
+    #[must_use]
+    pub fn stuck(&self) -> Option<&str> {
+        self.stuck.as_deref()
+    }
+
+    /// A server knows why the run before ended: forgets it, on another thread.
+    pub(crate) fn told_stuck(&mut self) {
+        if self.stuck.take().is_some() {
+            let file = self.stuck_file();
+            drop(tokio::task::spawn_blocking(move || file.remove()));
+        }
+    }
+
+    /// Where the run that ends itself says why.
+    #[must_use]
+    pub fn stuck_file(&self) -> StuckFile {
+        StuckFile::new(self.dir.clone(), STUCK)
     }
 
     /// Writes tuning from another thread, so that a slow disk delays no heartbeat.

@@ -11,7 +11,7 @@ use super::{Agent, Stopped, stopped};
 use crate::config::ServerUrl;
 use crate::keeper::Kept;
 use crate::session::{Cause, Ending, Output, Session};
-use crate::transport::Link;
+use crate::transport::{Fault, Link, explain};
 
 /// How often the agent looks at its own lag, at its outbox and at the clocks.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -45,9 +45,8 @@ impl Agent {
             if let Some(ending) = self.act(&mut session, &link, server) {
                 break ending;
             }
-            if let Err(error) = link.socket.follow(&session.in_force().tuning) {
-                tracing::debug!(%error, "Socket options cannot be set");
-            }
+            follow(&mut link, &session);
+            self.show(&session);
             let due = self.clock.instant(session.poll_timeout());
             let event = tokio::select! {
                 () = stopped(&mut self.stop) => Event::Stop,
@@ -56,14 +55,18 @@ impl Agent {
                 kept = self.keeper.kept() => Event::Kept(kept),
                 scheduled = looks.tick() => Event::Look { scheduled },
             };
-            self.apply(event, &mut session, &link);
+            self.apply(event, &mut session, &link, server.tls());
         };
         match ending.cause {
             Cause::Goodbye => {
                 link.finish(GOODBYE_WITHIN).await;
                 Err(Stopped)
             }
-            Cause::ServerSilent | Cause::Slept | Cause::Broken => {
+            Cause::ServerSilent
+            | Cause::Slept
+            | Cause::Broken
+            | Cause::Calmed
+            | Cause::Unanswered => {
                 link.finish(GIVE_UP_WITHIN).await;
                 Ok(ending)
             }
@@ -72,21 +75,48 @@ impl Agent {
     }
 
     fn greet(&mut self, link: &Link) -> Session<StdRng> {
-        // What the host slept before this session is no matter of it.
-        self.sleep.slept();
         let hello = self.hello();
         let now = self.clock.now();
+        // Pauses before this session are no matter of it.
+        self.pauses.skip(now);
         link.outbox.put(now, Message::Hello(hello));
-        Session::greet(now, self.acknowledged, rand::make_rng())
+        let patience = self.patience.current();
+        Session::greet_patiently(now, self.acknowledged, patience, rand::make_rng())
     }
 
-    fn apply(&mut self, event: Event, session: &mut Session<StdRng>, link: &Link) {
+    /// Shows the watchdog what this loop believes.
+    fn show(&self, session: &Session<StdRng>) {
+        self.vitals.turned(self.clock.now());
+        if session.live() {
+            self.vitals.in_session(&session.expectation());
+        } else {
+            self.vitals.without_session();
+        }
+    }
+
+    fn apply(&mut self, event: Event, session: &mut Session<StdRng>, link: &Link, tls: bool) {
         let now = self.clock.now();
+        // First of all: what else happened may be the pause's doing.
+        if let Some(pause) = self.pauses.look(now) {
+            tracing::warn!(%pause, "Pause noticed");
+            session.paused(now, pause, link.outbox.waiting());
+        }
         match event {
             Event::Stop => session.leave(now, "the agent was told to stop"),
-            Event::Received(Ok(Some(message))) => session.handle_message(now, message),
-            Event::Received(Ok(None)) => session.broken(now, "the server ended the stream"),
-            Event::Received(Err(status)) => session.broken(now, &told_by(&status)),
+            Event::Received(Ok(Some(message))) => {
+                self.vitals.exchanged(now);
+                session.handle_message(now, message);
+            }
+            Event::Received(Ok(None)) => {
+                session.broken(now, "the server ended the stream");
+            }
+            Event::Received(Err(status)) => {
+                let (fault, detail) = explain(&status, session.live(), tls);
+                match fault {
+                    Fault::Calmed => session.rejected(now, &detail),
+                    Fault::Other => session.broken(now, &detail),
+                }
+            }
             Event::Due => session.handle_timeout(now, link.outbox.waiting()),
             Event::Kept(kept) => {
                 self.note_kept(&kept);
@@ -105,10 +135,6 @@ impl Agent {
     ) {
         session.lagged(scheduled.elapsed());
         self.notify.attend(now);
-        if let Some(slept) = self.sleep.slept() {
-            tracing::warn!(?slept, "Host was suspended");
-            session.slept(now, slept, link.outbox.waiting());
-        }
         let stuck = link.outbox.waiting_since().map(|since| now.since(since));
         if stuck.is_some_and(|stuck| stuck >= SEND_WITHIN) {
             session.give_up(now, Cause::Broken, "the transport took no message for 10 s");
@@ -171,6 +197,8 @@ impl Agent {
         self.notify.status(&format!("In session with {server}"));
         self.notify.ready();
         self.dialer.learn(true);
+        self.patience.paid_off();
+        self.state.told_stuck();
         self.complaint = None;
     }
 
@@ -188,16 +216,23 @@ impl Agent {
     }
 }
 
+/// Lets the kernel tolerate what the session tolerates.
+fn follow(link: &mut Link, session: &Session<StdRng>) {
+    match link.socket.follow(&session.expectation()) {
+        Ok(Some(applied)) => tracing::debug!(
+            keepalive = %applied.keepalive,
+            keepalive.adjusted = applied.adjusted,
+            user_timeout = ?applied.user_timeout,
+            "Socket options applied"
+        ),
+        Ok(None) => {}
+        Err(error) => tracing::debug!(%error, "Socket options cannot be set"),
+    }
+}
+
 /// After a stop of this process the looks that it missed are not made up for.
 fn looks() -> Interval {
     let mut looks = interval(LOOK_EVERY);
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     looks
-}
-
-fn told_by(status: &Status) -> String {
-    match status.message() {
-        "" => status.code().to_string(),
-        message => format!("{}: {message}", status.code()),
-    }
 }

@@ -25,11 +25,19 @@ impl Agent {
             agent_version: env!("CARGO_PKG_VERSION").to_owned(),
             boot_id: host::boot_id(),
             applied: self.acknowledged.map(Into::into),
-            last_ending: self
-                .last
-                .as_ref()
-                .map(|last| last.ending.account(away(last.at))),
+            last_ending: match &self.last {
+                Some(last) => Some(last.ending.account(away(last.at))),
+                None => self.state.stuck().map(Into::into).map(stuck),
+            },
             volatile_state: self.state.volatile().is_some(),
         }
+    }
+}
+
+/// The account of a run that ended itself; what became of its session nobody noted.
+fn stuck(detail: String) -> v1::LastEnding {
+    v1::LastEnding {
+        detail,
+        ..v1::LastEnding::default()
     }
 }

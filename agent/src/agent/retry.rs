@@ -6,7 +6,7 @@ use fleetbeat_liveness::fence::Fence;
 use rand::seq::SliceRandom as _;
 
 use super::{Agent, LastSession, Stopped};
-use crate::config::ServerUrl;
+use crate::config::{Route, ServerUrl};
 use crate::session::{Cause, Ending};
 use crate::transport;
 
@@ -15,13 +15,13 @@ use crate::transport;
 pub(super) struct Round(Vec<usize>);
 
 impl Round {
-    /// `servers` holds at least one.
-    pub(super) fn next<'a>(&mut self, servers: &'a [ServerUrl]) -> &'a ServerUrl {
+    /// `routes` holds at least one.
+    pub(super) fn next<'a>(&mut self, routes: &'a [Route]) -> &'a Route {
         if self.0.is_empty() {
-            self.0 = (0..servers.len()).collect();
+            self.0 = (0..routes.len()).collect();
             self.0.shuffle(&mut rand::rng());
         }
-        &servers[self.0.pop().unwrap_or_default()]
+        &routes[self.0.pop().unwrap_or_default()]
     }
 }
 
@@ -29,6 +29,9 @@ impl Agent {
     /// No stream came about. Returns how long to stay away.
     pub(super) fn failed(&mut self, server: &ServerUrl, error: &transport::Error) -> Duration {
         self.dialer.learn(false);
+        if error.is_late() {
+            self.patience.ran_out();
+        }
         let wait = self.comeback.after_failure();
         self.complain(server, &chain(error), wait);
         wait
@@ -40,6 +43,10 @@ impl Agent {
         server: &ServerUrl,
         ending: Ending,
     ) -> Result<Duration, Stopped> {
+        self.vitals.without_session();
+        if ending.cause == Cause::Unanswered {
+            self.patience.ran_out();
+        }
         let plan = self.comeback.after(&ending);
         if let Cause::Told(told) = ending.cause
             && let Some(floor) = told.floor
@@ -62,7 +69,7 @@ impl Agent {
             tracing::warn!(
                 server = %server,
                 close.reason = ending.word(),
-                close.detail = %ending.detail,
+                close.detail = ending.told(),
                 retry_in = ?plan.wait,
                 "Session ended"
             );
@@ -130,17 +137,20 @@ fn chain(error: &dyn Error) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Round, ServerUrl};
+    use super::{Round, Route, ServerUrl};
 
     /// Field report D05.
     #[test]
     fn every_server_is_tried_before_any_is_tried_again() {
         let servers: Vec<_> = (1..=5)
-            .map(|port| ServerUrl::parse(&format!("https://fleet.example:{port}")).unwrap())
+            .map(|port| Route {
+                server: ServerUrl::parse(&format!("https://fleet.example:{port}")).unwrap(),
+                proxy: None,
+            })
             .collect();
         let mut round = Round::default();
         for _ in 0..20 {
-            let mut ports: Vec<_> = (0..5).map(|_| round.next(&servers).port()).collect();
+            let mut ports: Vec<_> = (0..5).map(|_| round.next(&servers).server.port()).collect();
             ports.sort_unstable();
             assert_eq!(ports, [1, 2, 3, 4, 5]);
         }

@@ -19,6 +19,8 @@ pub(super) struct File {
     pub state_dir: Option<PathBuf>,
     pub ca: Option<PathBuf>,
     pub allow_plaintext: Option<bool>,
+    pub proxy: Option<String>,
+    pub keepalive: Option<String>,
     pub log_format: Option<LogFormat>,
     pub log_level: Option<LogLevel>,
 }

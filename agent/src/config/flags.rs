@@ -18,7 +18,8 @@ Examples:
     fleetbeat-agent check-config --config /etc/fleetbeat/agent.toml
 
 Exit codes: 0 stopped as asked, 1 the agent failed, 2 wrong usage or configuration, 3 the state
-directory was refused. A server that cannot be reached never ends the agent.";
+directory was refused, 4 the agent found itself stuck and ended, to be started again. A server that
+cannot be reached never ends the agent.";
 
 /// Keeps a host's heartbeat stream to a Fleetbeat server.
 #[derive(Debug, Parser)]
@@ -117,6 +118,25 @@ pub struct Options {
         env = "FLEETBEAT_AGENT_ALLOW_PLAINTEXT"
     )]
     pub allow_plaintext: Option<bool>,
+    /// HTTP proxy to reach the servers through, or `none` [default: as the proxy variables say]
+    ///
+    /// On the command line other users of the host can read a password: prefer the environment or the file.
+    #[arg(
+        long,
+        global = true,
+        value_name = "URL",
+        env = "FLEETBEAT_AGENT_PROXY",
+        hide_env_values = true
+    )]
+    pub proxy: Option<String>,
+    /// TCP keepalive behind the heartbeats [default: 120s/30s/3]
+    #[arg(
+        long,
+        global = true,
+        value_name = "IDLE/GAP/PROBES",
+        env = "FLEETBEAT_AGENT_KEEPALIVE"
+    )]
+    pub keepalive: Option<String>,
     /// How log lines look on standard error [default: text]
     #[arg(long, global = true, env = "FLEETBEAT_AGENT_LOG_FORMAT")]
     pub log_format: Option<LogFormat>,

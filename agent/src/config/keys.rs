@@ -72,6 +72,28 @@ pub(super) const KEYS: &[Key] = &[
         ],
     },
     Key {
+        name: "proxy",
+        flag: "--proxy",
+        variable: "FLEETBEAT_AGENT_PROXY",
+        example: r#"proxy = "http://proxy.example.net:3128""#,
+        meaning: &[
+            "HTTP proxy that opens the connections to the servers by CONNECT: http://HOST:PORT, with",
+            "USER:PASSWORD@ before the host when it wants them (special characters percent-encoded), or none",
+            "for no proxy at all. Default: HTTPS_PROXY (HTTP_PROXY for an http:// server), else ALL_PROXY, but",
+            "never for a server on this host. Hosts in NO_PROXY are reached directly in any case.",
+        ],
+    },
+    Key {
+        name: "keepalive",
+        flag: "--keepalive",
+        variable: "FLEETBEAT_AGENT_KEEPALIVE",
+        example: r#"keepalive = "120s/30s/3""#,
+        meaning: &[
+            "TCP keepalive, the backstop behind the heartbeats: first probe after, gap between probes, number",
+            "of probes. It is raised by itself where a tuning in force would contradict it. Default: 120s/30s/3.",
+        ],
+    },
+    Key {
         name: "log_format",
         flag: "--log-format",
         variable: "FLEETBEAT_AGENT_LOG_FORMAT",

@@ -63,6 +63,12 @@ impl ServerUrl {
         self.authority.port_u16().unwrap_or(default)
     }
 
+    /// The host, in brackets where it is IPv6, and the port.
+    #[must_use]
+    pub fn host_and_port(&self) -> String {
+        format!("{}:{}", self.authority.host(), self.port())
+    }
+
     /// Whether the path to it never leaves this host.
     #[must_use]
     pub fn loopback(&self) -> bool {

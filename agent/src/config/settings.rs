@@ -2,10 +2,12 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
+use fleetbeat_liveness::{Keepalive, Tuning};
 use serde::Deserialize;
 
 use super::file::File;
-use super::{Error, Options, ServerUrl};
+use super::route;
+use super::{Error, Options, Route, ServerUrl};
 
 const STATE_DIR: &str = "/var/lib/fleetbeat-agent";
 const GROUP: &str = "default";
@@ -42,7 +44,7 @@ pub enum LogLevel {
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// At least one.
-    pub servers: Vec<ServerUrl>,
+    pub routes: Vec<Route>,
     /// `None`: the host's name, whatever it is at the time.
     pub name: Option<String>,
     pub group: String,
@@ -50,12 +52,18 @@ pub struct Settings {
     pub state_dir: PathBuf,
     /// Present whenever a server is `https://`.
     pub ca: Option<PathBuf>,
+    pub keepalive: Keepalive,
     pub log_format: LogFormat,
     pub log_level: LogLevel,
 }
 
 impl Settings {
-    pub(super) fn merge(options: Options, file: File) -> Result<Self, Error> {
+    /// `variable` reads one variable of the environment.
+    pub(super) fn merge(
+        options: Options,
+        file: File,
+        variable: impl Fn(&str) -> Option<String>,
+    ) -> Result<Self, Error> {
         let mut labels = file.labels;
         for label in &options.label {
             let (key, value) = label.split_once('=').ok_or_else(|| {
@@ -71,8 +79,10 @@ impl Settings {
         } else {
             options.server
         };
+        let proxy = options.proxy.or(file.proxy);
+        let keepalive = options.keepalive.or(file.keepalive);
         let settings = Self {
-            servers: servers(&urls)?,
+            routes: routes(&urls, proxy.as_deref(), variable)?,
             name: options.name.or(file.name),
             group: options
                 .group
@@ -84,6 +94,7 @@ impl Settings {
                 .or(file.state_dir)
                 .unwrap_or_else(|| STATE_DIR.into()),
             ca: options.ca.or(file.ca),
+            keepalive: keepalive.map_or_else(|| Ok(Keepalive::default()), |text| checked(&text))?,
             log_format: options.log_format.or(file.log_format).unwrap_or_default(),
             log_level: options.log_level.or(file.log_level).unwrap_or_default(),
         };
@@ -93,7 +104,7 @@ impl Settings {
     }
 
     fn check(&self, plaintext: bool) -> Result<(), Error> {
-        for server in &self.servers {
+        for Route { server, .. } in &self.routes {
             if server.tls() && self.ca.is_none() {
                 return Err(Error::value(
                     "ca",
@@ -131,8 +142,8 @@ impl Settings {
 /// What is in force, one option a line.
 impl fmt::Display for Settings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for server in &self.servers {
-            writeln!(f, "server {server}")?;
+        for route in &self.routes {
+            writeln!(f, "server {} {}", route.server, route.path())?;
         }
         let name = self.name.as_deref().unwrap_or("(the host name)");
         writeln!(f, "name {name}")?;
@@ -144,9 +155,30 @@ impl fmt::Display for Settings {
         if let Some(ca) = &self.ca {
             writeln!(f, "ca {}", ca.display())?;
         }
+        writeln!(f, "keepalive {}", self.keepalive)?;
         let log = format!("log {:?} {:?}", self.log_format, self.log_level);
         writeln!(f, "{}", log.to_lowercase())
     }
+}
+
+/// A keepalive that contradicts the tuning of an agent without a policy would never be what is meant.
+fn checked(text: &str) -> Result<Keepalive, Error> {
+    let refused = |error| Error::value("keepalive", format!("{error}"));
+    let keepalive: Keepalive = text.parse().map_err(refused)?;
+    keepalive.check(&Tuning::default()).map_err(refused)?;
+    Ok(keepalive)
+}
+
+fn routes(
+    urls: &[String],
+    proxy: Option<&str>,
+    variable: impl Fn(&str) -> Option<String>,
+) -> Result<Vec<Route>, Error> {
+    let route = |server| {
+        let proxy = route::choose(&server, proxy, &variable)?;
+        Ok(Route { server, proxy })
+    };
+    servers(urls)?.into_iter().map(route).collect()
 }
 
 fn servers(urls: &[String]) -> Result<Vec<ServerUrl>, Error> {
@@ -239,7 +271,7 @@ mod tests {
     }
 
     fn error(options: Options, text: &str) -> String {
-        Settings::merge(options, file(text))
+        Settings::merge(options, file(text), |_| None)
             .unwrap_err()
             .to_string()
     }
@@ -252,7 +284,7 @@ mod tests {
             ..local()
         };
         let text = "group = \"file\"\nlog_format = \"json\"\n[labels]\nzone = \"a\"\nrack = \"1\"";
-        let settings = Settings::merge(options, file(text)).unwrap();
+        let settings = Settings::merge(options, file(text), |_| None).unwrap();
         assert_eq!(settings.group, "flag");
         assert_eq!(settings.log_format, LogFormat::Json);
         assert_eq!(
@@ -279,7 +311,7 @@ mod tests {
             allow_plaintext: Some(true),
             ..Options::default()
         };
-        assert!(Settings::merge(consent, file(text)).is_ok());
+        assert!(Settings::merge(consent, file(text), |_| None).is_ok());
     }
 
     #[test]
@@ -289,6 +321,26 @@ mod tests {
             "server = \"https://fleet.example:7601\"",
         );
         assert!(message.contains("--ca FILE"), "{message}");
+    }
+
+    /// S1.
+    #[test]
+    fn a_keepalive_that_contradicts_the_heartbeats_is_refused() {
+        let text = |keepalive| format!("keepalive = \"{keepalive}\"");
+        for (keepalive, word) in [
+            ("20s/30s/3", "lower the gap"),
+            ("20s/10s/9", "raise idle"),
+            ("30s/1s/3", "raise idle, gap or probes"),
+            ("soon", "120s/30s/3"),
+        ] {
+            let message = error(local(), &text(keepalive));
+            assert!(
+                message.starts_with("keepalive: ") && message.contains(word),
+                "{keepalive}: {message}"
+            );
+        }
+        let settings = Settings::merge(local(), file(&text("60s/10s/3")), |_| None).unwrap();
+        assert_eq!(settings.keepalive.to_string(), "60s/10s/3");
     }
 
     #[test]
@@ -305,7 +357,10 @@ mod tests {
             format!("[labels]\n{} = \"a\"", "k".repeat(64)),
             "[labels]\n\"\" = \"a\"".to_owned(),
         ] {
-            assert!(Settings::merge(local(), file(&text)).is_err(), "{text}");
+            assert!(
+                Settings::merge(local(), file(&text), |_| None).is_err(),
+                "{text}"
+            );
         }
         let many: Vec<_> = (0..33).map(|i| format!("k{i} = \"v\"")).collect();
         assert!(error(local(), &format!("[labels]\n{}", many.join("\n"))).contains("at most 32"));

@@ -1,7 +1,9 @@
 use std::time::Duration;
 
 use fleetbeat_liveness::fence::Fence;
-use fleetbeat_proto::{nanos, v1};
+use fleetbeat_proto::{free_text, nanos, v1};
+
+use crate::clock::Pause;
 
 /// Fences from this incarnation on are never passed: no number of starts leads there, and a server that
 /// records 63 bits still has to have room for every later start.
@@ -11,6 +13,8 @@ const BEYOND: u64 = 1 << 62;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ending {
     pub cause: Cause,
+    /// This process could not run just before.
+    pub paused: Option<Pause>,
     /// At most 255 bytes, for people.
     pub detail: String,
     /// Time since Welcome; `None` when there was none.
@@ -25,6 +29,10 @@ pub enum Cause {
     ServerSilent,
     /// The stream or its connection broke, or the server broke the contract.
     Broken,
+    /// The server, or a proxy before it, took the heartbeats for abuse.
+    Calmed,
+    /// The server did not welcome this agent in time.
+    Unanswered,
     /// The server said Bye.
     Told(Told),
     /// The host was suspended for longer than the server waits.
@@ -74,17 +82,38 @@ impl Ending {
         use v1::last_ending::Cause as Wire;
         let (cause, bye) = match self.cause {
             Cause::ServerSilent => (Wire::ServerSilent, v1::CloseReason::Unspecified),
-            Cause::Broken => (Wire::TransportError, v1::CloseReason::Unspecified),
+            Cause::Broken | Cause::Calmed | Cause::Unanswered => {
+                (Wire::TransportError, v1::CloseReason::Unspecified)
+            }
             Cause::Told(told) => (Wire::Bye, told.reason),
             Cause::Slept => (Wire::Suspend, v1::CloseReason::Unspecified),
             Cause::Goodbye => (Wire::Goodbye, v1::CloseReason::Unspecified),
         };
+        let suspended = matches!(self.paused, Some(Pause::Suspended(_))) && self.by_silence();
+        let cause = if suspended { Wire::Suspend } else { cause };
         v1::LastEnding {
             cause: cause.into(),
             bye: bye.into(),
             session_age_ns: nanos(self.lived.unwrap_or_default()),
             away_ns: nanos(away),
-            detail: self.detail.clone(),
+            detail: self.told(),
+        }
+    }
+
+    /// Whether a pause of this process explains it.
+    fn by_silence(&self) -> bool {
+        match self.cause {
+            Cause::ServerSilent | Cause::Broken | Cause::Slept => true,
+            Cause::Told(told) => told.reason == v1::CloseReason::MissedHeartbeats,
+            Cause::Calmed | Cause::Unanswered | Cause::Goodbye => false,
+        }
+    }
+
+    /// The detail, behind the pause that explains it.
+    pub(crate) fn told(&self) -> String {
+        match self.paused.filter(|_| self.by_silence()) {
+            Some(pause) => free_text(&format!("{pause}: {}", self.detail)),
+            None => self.detail.clone(),
         }
     }
 
@@ -94,6 +123,8 @@ impl Ending {
         match self.cause {
             Cause::ServerSilent => "server_silent",
             Cause::Broken => "transport_error",
+            Cause::Calmed => "peer_rejected_heartbeats",
+            Cause::Unanswered => "no_welcome",
             Cause::Told(told) => told.reason.word(),
             Cause::Slept => "suspend",
             Cause::Goodbye => "goodbye",

@@ -10,7 +10,7 @@ use fleetbeat_proto::v1::tuning_ack::Outcome;
 use rand::SeedableRng as _;
 use rand::rngs::StdRng;
 
-use super::{Cause, Ending, Output, Session};
+use super::{Cause, Ending, Output, Pause, Session};
 
 const T: Duration = Duration::from_secs(2);
 
@@ -57,7 +57,12 @@ struct Scene(Session<StdRng>);
 
 impl Scene {
     fn greeting(applied: Option<Revised>) -> Self {
-        Self(Session::greet(at(0), applied, StdRng::seed_from_u64(11)))
+        Self(Session::greet_patiently(
+            at(0),
+            applied,
+            Duration::from_secs(10),
+            StdRng::seed_from_u64(11),
+        ))
     }
 
     /// Welcomed at 100 ms with T = 2 s; its first PING is gone.
@@ -181,7 +186,7 @@ fn without_welcome_the_agent_leaves_after_ten_seconds() {
     let outputs = scene.wake(10_000);
     assert_eq!(goodbye(&outputs), Some(v1::CloseReason::PeerGaveUp));
     let ending = ending(&outputs).unwrap();
-    assert_eq!((ending.cause, ending.lived), (Cause::Broken, None));
+    assert_eq!((ending.cause, ending.lived), (Cause::Unanswered, None));
 }
 
 #[test]
@@ -319,17 +324,79 @@ fn an_agent_that_slept_through_the_deadline_reads_before_it_judges() {
     assert_eq!(told.window, Some((Duration::ZERO, Duration::from_secs(1))));
 }
 
-/// Field reports B06 and B07.
+/// Field report B06.
 #[test]
 fn a_suspended_host_leaves_only_when_the_server_must_have_given_up() {
     let mut scene = Scene::live();
-    scene.0.slept(at(1_000), Duration::from_secs(5), 0);
+    let short = Pause::Suspended(Duration::from_secs(5));
+    scene.0.paused(at(1_000), short, 0);
     let outputs = scene.outputs();
     assert_eq!((pings(&outputs), ending(&outputs)), (1, None));
-    scene.0.slept(at(1_100), Duration::from_hours(1), 0);
+    assert!(scene.0.poll_timeout() <= at(1_000) + T, "it beats on");
+    scene
+        .0
+        .paused(at(1_100), Pause::Suspended(Duration::from_hours(1)), 0);
     let outputs = scene.outputs();
-    assert_eq!(ending(&outputs).unwrap().cause, Cause::Slept);
+    let ending = ending(&outputs).unwrap();
+    assert_eq!(ending.cause, Cause::Slept);
     assert_eq!(goodbye(&outputs), Some(v1::CloseReason::PeerGaveUp));
+    let account = ending.account(Duration::from_secs(1));
+    assert_eq!(account.cause(), v1::last_ending::Cause::Suspend);
+    assert!(account.detail.contains("3600"), "{}", account.detail);
+}
+
+/// Field report B06: whatever word ends the session soon after, the sleep was the cause.
+#[test]
+fn an_ending_soon_after_a_sleep_is_put_down_to_the_sleep() {
+    let bye = v1::Bye {
+        reason: v1::CloseReason::MissedHeartbeats.into(),
+        ..v1::Bye::default()
+    };
+    let account = |pause, bye_at| {
+        let mut scene = Scene::live();
+        scene.0.paused(at(1_000), pause, 0);
+        scene.outputs();
+        let outputs = scene.receive(bye_at, Downward::Bye(bye.clone()));
+        ending(&outputs).unwrap().account(Duration::ZERO)
+    };
+    let slept = Pause::Suspended(Duration::from_secs(6));
+    let told = account(slept, 1_200);
+    assert_eq!(told.cause(), v1::last_ending::Cause::Suspend);
+    assert_eq!(told.bye(), v1::CloseReason::MissedHeartbeats);
+    assert!(told.detail.contains("suspended for 6"), "{}", told.detail);
+    // T + W later it explains nothing any more.
+    assert_eq!(account(slept, 4_100).cause(), v1::last_ending::Cause::Bye);
+    let stopped = account(Pause::Stalled(Duration::from_secs(6)), 1_200);
+    assert_eq!(stopped.cause(), v1::last_ending::Cause::Bye);
+    assert!(stopped.detail.contains("did not run"), "{}", stopped.detail);
+}
+
+/// Field report B07: one clock stands still while the host sleeps, the other runs on. Seen from outside
+/// both agents do the same: no sample of the sleep, a word at once, gone within a second of waking, and
+/// the next Hello tells the length.
+#[test]
+fn a_sleep_looks_the_same_from_outside_whichever_way_the_clock_counts_it() {
+    let hour = Duration::from_hours(1);
+    let hour_ms = 3_600_000;
+    for (pause, woken) in [
+        (Pause::Suspended(hour), 1_000),
+        (Pause::Stalled(hour), 1_000 + hour_ms),
+    ] {
+        let mut scene = Scene::live();
+        scene.0.paused(at(woken), pause, 0);
+        let mut outputs = scene.outputs();
+        assert!(!sent(&outputs).is_empty(), "{pause:?}: {outputs:?}");
+        while ending(&outputs).is_none() {
+            assert!(pinged(&outputs).iter().all(|ping| ping.rtt_ns.is_none()));
+            let now = scene.0.poll_timeout().max(at(woken));
+            assert!(now <= at(woken + 1_000), "{pause:?}: {now:?}");
+            scene.0.handle_timeout(now, 0);
+            outputs = scene.outputs();
+        }
+        assert_eq!(goodbye(&outputs), Some(v1::CloseReason::PeerGaveUp));
+        let account = ending(&outputs).unwrap().account(Duration::ZERO);
+        assert!(account.detail.contains("3600"), "{}", account.detail);
+    }
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use fleetbeat_liveness::Revised;
+use fleetbeat_proto::free_text;
 
 use super::{Error, document};
 
@@ -28,6 +29,35 @@ impl TuningFile {
     /// The file before stays in place.
     pub fn write(&self, revised: &Revised) -> io::Result<()> {
         write(&self.dir, self.name, &document::render_tuning(revised))
+    }
+}
+
+/// Says why a run ended itself, to the run after it.
+#[derive(Debug, Clone)]
+pub struct StuckFile {
+    dir: PathBuf,
+    name: &'static str,
+}
+
+impl StuckFile {
+    pub(super) fn new(dir: PathBuf, name: &'static str) -> Self {
+        Self { dir, name }
+    }
+
+    pub(crate) fn write(&self, reason: &str) -> io::Result<()> {
+        write(&self.dir, self.name, reason)
+    }
+
+    /// At most 255 bytes for people. What cannot be read is worth less than a start, and counts as nothing.
+    pub(super) fn read(&self) -> Option<String> {
+        let bytes = read_bytes(&self.dir.join(self.name)).ok()?;
+        let text = free_text(String::from_utf8_lossy(&bytes).trim());
+        (!text.is_empty()).then_some(text)
+    }
+
+    pub(super) fn remove(&self) {
+        // Where it stays, the next start tells it once more.
+        let _ = fs::remove_file(self.dir.join(self.name));
     }
 }
 

@@ -12,9 +12,10 @@ use super::Error;
 
 /// Each address starts this long after the one before it, whatever became of that.
 const STAGGER: Duration = Duration::from_millis(250);
-const PER_ADDRESS: Duration = Duration::from_secs(5);
 /// A name with more addresses than this is tried at these.
 const MAX_ADDRESSES: usize = 16;
+/// When the last of them starts.
+pub(super) const STAGGERED_MOST: Duration = Duration::from_secs(4);
 
 /// Connects to whichever address answers first, and learns from how that went.
 #[derive(Debug, Default)]
@@ -31,12 +32,17 @@ impl Dialer {
         self.mute = if session { None } else { self.answered };
     }
 
-    pub(super) async fn dial(&mut self, addresses: Vec<SocketAddr>) -> Result<TcpStream, Error> {
+    /// Each address has `patience`.
+    pub(super) async fn dial(
+        &mut self,
+        addresses: Vec<SocketAddr>,
+        patience: Duration,
+    ) -> Result<TcpStream, Error> {
         let attempts: FuturesUnordered<_> = self
             .order(addresses)
             .into_iter()
             .zip(0..)
-            .map(|(address, position)| attempt(address, STAGGER * position))
+            .map(|(address, position)| attempt(address, STAGGER * position, patience))
             .collect();
         let (address, stream) = first(attempts).await?;
         self.answered = Some(address);
@@ -64,15 +70,10 @@ impl Dialer {
 
 type Attempt = (SocketAddr, io::Result<TcpStream>);
 
-async fn attempt(address: SocketAddr, after: Duration) -> Attempt {
+async fn attempt(address: SocketAddr, after: Duration, patience: Duration) -> Attempt {
     sleep(after).await;
-    let connected = timeout(PER_ADDRESS, TcpStream::connect(address)).await;
-    let late = || {
-        Err(io::Error::new(
-            io::ErrorKind::TimedOut,
-            "no answer within 5 s",
-        ))
-    };
+    let connected = timeout(patience, TcpStream::connect(address)).await;
+    let late = || Err(io::Error::new(io::ErrorKind::TimedOut, "no answer"));
     (address, connected.unwrap_or_else(|_| late()))
 }
 
@@ -99,6 +100,8 @@ mod tests {
     use tokio::net::TcpListener;
 
     use super::{Dialer, MAX_ADDRESSES};
+
+    const PATIENCE: std::time::Duration = std::time::Duration::from_secs(5);
 
     fn addresses(texts: &[&str]) -> Vec<SocketAddr> {
         texts.iter().map(|text| text.parse().unwrap()).collect()
@@ -155,7 +158,10 @@ mod tests {
             live,
         ];
         let mut dialer = Dialer::default();
-        let dialled = tokio::time::timeout(std::time::Duration::from_secs(3), dialer.dial(found));
+        let dialled = tokio::time::timeout(
+            std::time::Duration::from_secs(3),
+            dialer.dial(found, PATIENCE),
+        );
         let stream = dialled.await.unwrap().unwrap();
         assert_eq!(stream.peer_addr().unwrap(), live);
     }
@@ -166,7 +172,10 @@ mod tests {
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
             listener.local_addr().unwrap()
         };
-        let error = Dialer::default().dial(vec![free]).await.unwrap_err();
+        let error = Dialer::default()
+            .dial(vec![free], PATIENCE)
+            .await
+            .unwrap_err();
         assert!(error.to_string().contains(&free.to_string()), "{error}");
     }
 }

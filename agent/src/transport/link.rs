@@ -1,5 +1,5 @@
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -13,8 +13,8 @@ use hyper::client::conn::http2::{Builder, SendRequest};
 use hyper_util::rt::TokioIo;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
-use tonic::Status;
 use tonic::body::Body;
+use tonic::{Code, Status};
 
 use super::outbox::Outbox;
 use super::{Error, Wire, socket};
@@ -34,6 +34,7 @@ pub(crate) struct Link {
     pub outbox: Outbox,
     pub socket: socket::Handle,
     inbound: Option<Inbound>,
+    fate: Fate,
     _tasks: Tasks,
 }
 
@@ -50,8 +51,15 @@ impl Link {
             .handshake(TokioIo::new(wire))
             .await
             .map_err(Error::Http2)?;
-        // How the connection ended shows on the stream.
-        spawn(&tasks, async move { drop(connection.await) });
+        let fate = Fate::default();
+        let told = Arc::clone(&fate);
+        spawn(&tasks, async move {
+            let mut connection = Box::pin(connection);
+            if let Err(error) = connection.as_mut().await {
+                // Before the connection is dropped, which ends its stream.
+                let _ = told.set(Arc::new(error));
+            }
+        });
         let outbox = Outbox::default();
         let mut client = SessionServiceClient::with_origin(Requests(requests), origin)
             .max_decoding_message_size(MAX_MESSAGE);
@@ -61,6 +69,7 @@ impl Link {
             outbox,
             socket,
             inbound: Some(Box::pin(opening.try_flatten_stream())),
+            fate,
             _tasks: tasks,
         })
     }
@@ -74,7 +83,13 @@ impl Link {
         if !matches!(received, Ok(Some(_))) {
             self.inbound = None;
         }
-        received
+        received.map_err(|status| match self.fate.get() {
+            // A stream that its connection took along does not know why.
+            Some(why) if status.code() == Code::Cancelled => {
+                Status::from_error(Box::new(Gone(Arc::clone(why))))
+            }
+            Some(_) | None => status,
+        })
     }
 
     /// Closes this side behind what waits, and gives the server up to `within` to end the stream.
@@ -85,6 +100,14 @@ impl Link {
         let _ = timeout(within, ended).await;
     }
 }
+
+/// Why a connection ended.
+type Fate = Arc<OnceLock<Arc<hyper::Error>>>;
+
+/// The end of the connection, as the end of its stream.
+#[derive(Debug, thiserror::Error)]
+#[error("the connection ended")]
+struct Gone(#[source] Arc<hyper::Error>);
 
 /// Everything that HTTP/2 runs for one connection; it ends with its owner.
 type Tasks = Arc<Mutex<JoinSet<()>>>;
@@ -130,6 +153,7 @@ impl tower::Service<Request<Body>> for Requests {
 mod tests {
     use std::time::Duration;
 
+    use fleetbeat_liveness::Keepalive;
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     use tokio::net::{TcpListener, TcpStream};
     use tokio::time::timeout;
@@ -144,7 +168,7 @@ mod tests {
         let stream = TcpStream::connect(listener.local_addr().unwrap())
             .await
             .unwrap();
-        let handle = Handle::set_up(&stream).unwrap();
+        let handle = Handle::set_up(&stream, Keepalive::default()).unwrap();
         // Too narrow for what HTTP/2 wants to say at the start or at the end.
         let (mut peer, wire) = tokio::io::duplex(24);
         let opening = Link::open(

@@ -1,47 +1,48 @@
 use std::io;
-use std::time::Duration;
 
-use fleetbeat_liveness::Tuning;
+use fleetbeat_liveness::{Expectation, Keepalive, SocketOptions};
 use socket2::{SockRef, Socket, TcpKeepalive};
 use tokio::net::TcpStream;
-
-/// Keepalive is the backstop for a session that neither end closes.
-const KEEPALIVE_IDLE: Duration = Duration::from_mins(2);
-const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(30);
-const KEEPALIVE_PROBES: u32 = 3;
 
 /// A second hand on a connection's socket, for the options that follow the tuning.
 #[derive(Debug)]
 pub(crate) struct Handle {
     socket: Socket,
-    user_timeout: Option<Duration>,
+    keepalive: Keepalive,
+    applied: Option<SocketOptions>,
 }
 
 impl Handle {
-    /// Sets what never changes and keeps a handle for what does.
-    pub(super) fn set_up(stream: &TcpStream) -> io::Result<Self> {
+    /// Sets what never changes and keeps a handle for what does; `keepalive` is what was configured.
+    pub(super) fn set_up(stream: &TcpStream, keepalive: Keepalive) -> io::Result<Self> {
         let socket = SockRef::from(stream);
         socket.set_tcp_nodelay(true)?;
-        socket.set_tcp_keepalive(
-            &TcpKeepalive::new()
-                .with_time(KEEPALIVE_IDLE)
-                .with_interval(KEEPALIVE_INTERVAL)
-                .with_retries(KEEPALIVE_PROBES),
-        )?;
         Ok(Self {
             socket: socket.try_clone()?,
-            user_timeout: None,
+            keepalive,
+            applied: None,
         })
     }
 
-    /// Lets the kernel tolerate what `tuning` tolerates. Cheap when nothing changed.
-    pub(crate) fn follow(&mut self, tuning: &Tuning) -> io::Result<()> {
-        let wanted = tuning.expectation().kernel_gives_up_after;
-        if self.user_timeout != Some(wanted) {
-            self.socket.set_tcp_user_timeout(Some(wanted))?;
-            self.user_timeout = Some(wanted);
+    /// Lets the kernel tolerate what `expectation` tolerates. Returns what it has set; `None`, at no cost,
+    /// when nothing changed.
+    pub(crate) fn follow(
+        &mut self,
+        expectation: &Expectation,
+    ) -> io::Result<Option<SocketOptions>> {
+        let wanted = self.keepalive.under(expectation);
+        if self.applied == Some(wanted) {
+            return Ok(None);
         }
-        Ok(())
+        let keepalive = TcpKeepalive::new()
+            .with_time(wanted.keepalive.idle())
+            .with_interval(wanted.keepalive.gap())
+            .with_retries(wanted.keepalive.probes());
+        self.socket.set_tcp_keepalive(&keepalive)?;
+        self.socket
+            .set_tcp_user_timeout(Some(wanted.user_timeout))?;
+        self.applied = Some(wanted);
+        Ok(Some(wanted))
     }
 }
 
@@ -49,7 +50,7 @@ impl Handle {
 mod tests {
     use std::time::Duration;
 
-    use fleetbeat_liveness::Tuning;
+    use fleetbeat_liveness::{Keepalive, Tuning};
     use tokio::net::{TcpListener, TcpStream};
 
     use super::Handle;
@@ -59,19 +60,32 @@ mod tests {
         Tuning::new(interval, misses, timeout, pong_every).unwrap()
     }
 
+    /// Hard case B4, field report A11: read back from the live socket, keepalive included.
     #[tokio::test]
     async fn a_retune_reaches_the_live_socket() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let stream = TcpStream::connect(listener.local_addr().unwrap())
             .await
             .unwrap();
-        let mut handle = Handle::set_up(&stream).unwrap();
+        let mut handle = Handle::set_up(&stream, Keepalive::default()).unwrap();
         let socket = socket2::SockRef::from(&stream);
-        assert!(socket.tcp_nodelay().unwrap() && socket.keepalive().unwrap());
-        for (tuned, seconds) in [(tuning(20, 3, 2, 1), 64), (tuning(300, 3, 5, 1), 910)] {
-            handle.follow(&tuned).unwrap();
-            let kernel = socket.tcp_user_timeout().unwrap();
-            assert_eq!(kernel, Some(Duration::from_secs(seconds)));
+        for (tuned, user_timeout, idle) in [
+            (tuning(20, 3, 2, 1), 64, 120),
+            (tuning(300, 3, 5, 1), 910, 815),
+            (tuning(20, 3, 2, 1), 64, 120),
+        ] {
+            let applied = handle.follow(&tuned.expectation()).unwrap().unwrap();
+            assert_eq!(applied.adjusted, idle != 120);
+            assert_eq!(handle.follow(&tuned.expectation()).unwrap(), None);
+            let seconds = Duration::from_secs;
+            assert!(socket.tcp_nodelay().unwrap() && socket.keepalive().unwrap());
+            assert_eq!(
+                socket.tcp_user_timeout().unwrap(),
+                Some(seconds(user_timeout))
+            );
+            assert_eq!(socket.tcp_keepalive_time().unwrap(), seconds(idle));
+            assert_eq!(socket.tcp_keepalive_interval().unwrap(), seconds(30));
+            assert_eq!(socket.tcp_keepalive_retries().unwrap(), 3);
         }
     }
 }

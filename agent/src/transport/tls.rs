@@ -5,19 +5,16 @@ use std::sync::Arc;
 use rustls::crypto::ring;
 use rustls::{CertificateError, ClientConfig, RootCertStore};
 use rustls_pki_types::pem::PemObject as _;
-use rustls_pki_types::{CertificateDer, ServerName};
-use tokio::net::TcpStream;
+use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use super::Error;
+use super::{Error, Wire};
 
 /// Speaks TLS over `stream`, trusting the authorities that `ca` holds at this moment.
-pub(super) async fn wrap(
-    stream: TcpStream,
-    host: &str,
-    ca: &Path,
-) -> Result<TlsStream<TcpStream>, Error> {
+pub(super) async fn wrap<S: Wire>(stream: S, host: &str, ca: &Path) -> Result<TlsStream<S>, Error> {
     let config = config(ca).await.map_err(|source| Error::Authorities {
         path: ca.to_owned(),
         source,
@@ -52,21 +49,52 @@ async fn config(ca: &Path) -> Result<Arc<ClientConfig>, Box<dyn std::error::Erro
     Ok(Arc::new(config))
 }
 
-/// A certificate that is too young or too old is more often a clock that is wrong.
-fn hint(error: &io::Error) -> &'static str {
+/// What to look at first.
+fn hint(error: &io::Error) -> String {
     let inner = error
         .get_ref()
         .and_then(|inner| inner.downcast_ref::<rustls::Error>());
     match inner {
-        Some(rustls::Error::InvalidCertificate(
-            CertificateError::NotValidYet
-            | CertificateError::NotValidYetContext { .. }
-            | CertificateError::Expired
-            | CertificateError::ExpiredContext { .. },
-        )) => ", probably because the clock of this host or the dates of the certificate are wrong",
-        Some(rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer)) => {
-            ", because the authority that signed its certificate is not in the file of --ca"
+        Some(rustls::Error::InvalidCertificate(certificate)) => hint_at(certificate),
+        Some(rustls::Error::InvalidMessage(_)) => {
+            ", because what answers there does not speak TLS: is this the right port, or is it http://?"
+                .to_owned()
         }
-        Some(_) | None => "",
+        Some(_) | None => String::new(),
     }
+}
+
+/// A certificate that is too young or too old is more often a clock that is wrong.
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "what is wrong with other certificates is in the error itself"
+)]
+fn hint_at(certificate: &CertificateError) -> String {
+    match certificate {
+        CertificateError::NotValidYetContext { time, not_before } => format!(
+            ", because the clock of this host says {} and the certificate is valid from {}: one of the \
+             two is wrong, most likely the clock",
+            shown(*time),
+            shown(*not_before)
+        ),
+        CertificateError::ExpiredContext { time, not_after } => format!(
+            ", because the clock of this host says {} and the certificate was valid until {}: renew it, \
+             or set the clock",
+            shown(*time),
+            shown(*not_after)
+        ),
+        CertificateError::UnknownIssuer => {
+            ", because the authority that signed its certificate is not in the file of --ca"
+                .to_owned()
+        }
+        _ => String::new(),
+    }
+}
+
+fn shown(time: UnixTime) -> String {
+    let seconds = i64::try_from(time.as_secs()).unwrap_or(i64::MAX);
+    OffsetDateTime::from_unix_timestamp(seconds)
+        .ok()
+        .and_then(|time| time.format(&Rfc3339).ok())
+        .unwrap_or_else(|| format!("{seconds} s after 1970"))
 }

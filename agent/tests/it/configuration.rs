@@ -64,6 +64,8 @@ fn a_variable_that_is_empty_counts_as_not_set() {
             "STATE_DIR",
             "CA",
             "ALLOW_PLAINTEXT",
+            "PROXY",
+            "KEEPALIVE",
             "LOG_FORMAT",
             "LOG_LEVEL",
         ] {

@@ -36,6 +36,12 @@ impl Fake {
         Self::serve(Server::builder()).await
     }
 
+    /// At that address, which has to be free.
+    pub(crate) async fn start_at(address: SocketAddr) -> Self {
+        let listener = TcpListener::bind(address).await.unwrap();
+        Self::serve_on(Server::builder(), listener)
+    }
+
     pub(crate) async fn start_tls(tls: ServerTlsConfig) -> Self {
         Self::serve(Server::builder().tls_config(tls).unwrap()).await
     }
@@ -45,8 +51,11 @@ impl Fake {
         Self::serve(Server::builder().initial_stream_window_size(0)).await
     }
 
-    async fn serve(mut builder: Server) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    async fn serve(builder: Server) -> Self {
+        Self::serve_on(builder, TcpListener::bind("127.0.0.1:0").await.unwrap())
+    }
+
+    fn serve_on(mut builder: Server, listener: TcpListener) -> Self {
         let address = listener.local_addr().unwrap();
         let (accepted, streams) = mpsc::channel(16);
         let router = builder.add_service(SessionServiceServer::new(Service { accepted }));

@@ -1,10 +1,12 @@
 use std::time::Duration;
 
+use fleetbeat_proto::v1::from_agent::Message as Upward;
+use fleetbeat_proto::v1::from_server::Message as Downward;
 use tokio::io::AsyncReadExt as _;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::time::Instant;
 
-use crate::fake::Fake;
+use crate::fake::{Fake, revised, welcome};
 use crate::host::Host;
 use crate::within;
 
@@ -32,7 +34,7 @@ impl Mute {
 
 #[track_caller]
 fn is_one_phase(what: &str, patience: Duration) {
-    let expected = Duration::from_secs(9)..Duration::from_secs(12);
+    let expected = Duration::from_millis(4_500)..Duration::from_secs(8);
     assert!(expected.contains(&patience), "{what}: {patience:?}");
 }
 
@@ -101,4 +103,48 @@ async fn stopping_is_honoured_in_every_phase_of_the_handshake() {
     // Refused at once: the agent is backing off when it is told to stop.
     let agent = host.run(&closed);
     within(limit, "while backing off", agent.stop()).await;
+}
+
+/// Field report D14: a server that answers after every first time-out is reached all the same.
+#[tokio::test]
+async fn a_server_slower_than_the_first_patience_is_reached_by_a_longer_one() {
+    const SLOW: Duration = Duration::from_secs(8);
+    let mut fake = Fake::start().await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let behind = fake.address;
+    let mut relays = tokio::task::JoinSet::new();
+    relays.spawn(async move {
+        let mut connections = tokio::task::JoinSet::new();
+        loop {
+            let (mut agent, _) = listener.accept().await.unwrap();
+            connections.spawn(async move {
+                // The fault under test: whatever the server does takes this long.
+                tokio::time::sleep(SLOW).await;
+                let mut server = TcpStream::connect(behind).await.unwrap();
+                // Whoever gave up meanwhile is no longer there.
+                drop(tokio::io::copy_bidirectional(&mut agent, &mut server).await);
+            });
+        }
+    });
+    let host = Host::new();
+    let agent = host.run(&url);
+    let session = async {
+        loop {
+            // Streams whose agent has given up end at once.
+            let mut peer = fake.accept().await;
+            if let Some(Upward::Hello(hello)) = peer.receive().await
+                && peer
+                    .offer(Downward::Welcome(welcome(revised(0, 30_000, 3, 1_000))))
+                    .await
+                && let Some(Upward::Ping(_)) = peer.receive().await
+            {
+                return (peer, hello);
+            }
+        }
+    };
+    let limit = Duration::from_secs(45);
+    let (_peer, hello) = within(limit, "the slow server is reached", session).await;
+    assert!(hello.fence.unwrap().connection >= 1);
+    agent.stop().await;
 }

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::Duration;
 
+use fleetbeat_agent::Vitals;
 use fleetbeat_agent::config::{self, Options};
 use fleetbeat_agent::state::State;
 use tempfile::TempDir;
@@ -62,7 +63,12 @@ impl Host {
         let state = State::open(&settings.state_dir).unwrap();
         let (stop, stopped) = watch::channel(false);
         let mut task = JoinSet::new();
-        task.spawn(fleetbeat_agent::run(settings, state, stopped));
+        task.spawn(fleetbeat_agent::run(
+            settings,
+            state,
+            Vitals::default(),
+            stopped,
+        ));
         Running { stop, task }
     }
 
@@ -95,6 +101,54 @@ impl Host {
     }
 }
 
+/// A process whose log can be read.
+pub(crate) struct Logged {
+    log: PathBuf,
+    _process: Process,
+}
+
+impl Host {
+    /// A process with these variables beside its arguments; its log is kept.
+    pub(crate) fn spawn_logged(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Logged {
+        let mut command = self.command(arguments);
+        command.envs(variables.iter().copied());
+        self.logged(command)
+    }
+
+    /// Starts `command` with its log kept.
+    pub(crate) fn logged(&self, mut command: Command) -> Logged {
+        let log = self.file("log");
+        command
+            .stdout(Stdio::null())
+            .stderr(std::fs::File::create(&log).unwrap());
+        let process = Process(command.spawn().unwrap());
+        Logged {
+            log,
+            _process: process,
+        }
+    }
+}
+
+impl Logged {
+    pub(crate) fn log(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap()
+    }
+
+    /// Waits for a line with `text`, and returns it.
+    pub(crate) async fn says(&self, text: &str, limit: Duration) -> String {
+        let said = async {
+            loop {
+                if let Some(line) = self.log().lines().find(|line| line.contains(text)) {
+                    return line.to_owned();
+                }
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        let said = tokio::time::timeout(limit, said).await;
+        said.unwrap_or_else(|_| panic!("not within {limit:?}: {text:?} in\n{}", self.log()))
+    }
+}
+
 impl Running {
     /// Stops the agent and waits for it.
     pub(crate) async fn stop(mut self) {
@@ -111,13 +165,16 @@ impl Running {
 }
 
 impl Process {
+    pub(crate) fn pid(&self) -> nix::unistd::Pid {
+        nix::unistd::Pid::from_raw(i32::try_from(self.0.id()).unwrap())
+    }
+
     pub(crate) fn new(child: Child) -> Self {
         Self(child)
     }
 
     pub(crate) fn signal(&self, signal: nix::sys::signal::Signal) {
-        let pid = nix::unistd::Pid::from_raw(i32::try_from(self.0.id()).unwrap());
-        nix::sys::signal::kill(pid, signal).unwrap();
+        nix::sys::signal::kill(self.pid(), signal).unwrap();
     }
 
     pub(crate) async fn has_threads(&self, count: usize) {

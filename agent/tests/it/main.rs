@@ -3,13 +3,19 @@
 #![expect(clippy::unwrap_used, reason = "a step that fails fails its test")]
 
 mod fake;
+mod faketime;
 mod host;
 
+mod clocks;
 mod configuration;
 mod endings;
 mod handshake;
 mod lease;
+mod mistakes;
+mod names;
 mod process;
+mod proxy;
+mod stuck;
 mod tls;
 mod tuning;
 
