@@ -111,6 +111,10 @@ impl Failure {
         let next = if server.starts_with("https:") && why.contains("certificate") {
             "give the file with the server's certificate authority with --ca FILE, and use the name \
              that is in its certificate"
+        } else if server.starts_with("https:") && why.contains("corrupt message") {
+            "that port does not speak TLS: write http://, or name the operator port"
+        } else if server.starts_with("http:") && why.contains("frame with invalid size") {
+            "that port expects TLS: write https://, and give its certificate authority with --ca FILE"
         } else {
             "is fleetbeat-server running there, and is this its operator port? Name another with \
              --server URL, FLEETBEAT_SERVER or `server` in the config file"

@@ -228,6 +228,29 @@ fn a_port_that_accepts_and_says_nothing_is_no_server() {
     assert!(run.err.contains("no answer within 10s"), "{run:?}");
 }
 
+#[test]
+fn http_and_https_mixed_up_are_told_apart() {
+    let (authority, identity) = certificates();
+    let any = || "127.0.0.1:0".parse().unwrap();
+    let secure = Fleet::start_at(any(), State::default(), Some(identity));
+    let plain = Fleet::start(State::default());
+    let directory = tempfile::tempdir().unwrap();
+    let ca = write(&directory.path().join("ca.pem"), &authority);
+    let environment = [("FLEETBEAT_TOKEN", TOKEN.to_owned())];
+    let status = |scheme: &str, fleet: &Fleet| {
+        let url = format!("{scheme}://localhost:{}", fleet.address.port());
+        let args = ["status", "--server", &url, "--ca", &ca];
+        bare(&args, &environment).must_exit(3)
+    };
+    let run = status("http", &secure);
+    assert!(run.err.contains("write https://"), "{run:?}");
+    let run = status("https", &plain);
+    assert!(
+        run.err.contains("does not speak TLS: write http://"),
+        "{run:?}"
+    );
+}
+
 /// An authority, and a server named `localhost` for which it vouches.
 fn certificates() -> (String, Identity) {
     let mut params = CertificateParams::default();
