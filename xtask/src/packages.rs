@@ -26,13 +26,15 @@ pub(crate) fn postgres() -> Result<()> {
     Ok(())
 }
 
-/// Programs that tests through real networks run, with the Debian package that brings each.
-const NETWORK: [(&str, &str); 5] = [
+/// Programs that tests of transport and of real networks run, with the Debian package that brings each.
+const NETWORK: [(&str, &str); 7] = [
     ("ip", "iproute2"),
     ("tc", "iproute2"),
     ("nft", "nftables"),
     ("nginx", "nginx-light"),
     ("haproxy", "haproxy"),
+    ("tinyproxy", "tinyproxy-bin"),
+    ("faketime", "faketime"),
 ];
 
 /// Installs what tests through real networks run, where that is possible. What stays missing skips the
@@ -42,7 +44,7 @@ pub(crate) fn network() -> Result<()> {
     let mut packages: Vec<_> = missing.map(|(_, package)| *package).collect();
     packages.dedup();
     if packages.is_empty() {
-        println!("All here: ip, tc, nft, nginx, haproxy");
+        println!("All here: ip, tc, nft, nginx, haproxy, tinyproxy, faketime");
         return Ok(());
     }
     let wanted = packages.join(" ");

@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::skip::skip;
+
 const LIBRARIES: [&str; 3] = [
     "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1",
     "/usr/lib/aarch64-linux-gnu/faketime/libfaketime.so.1",
@@ -16,10 +18,9 @@ pub(crate) struct Wall {
 
 impl Wall {
     /// `None`, and a word about it, where the library is not installed.
-    #[expect(clippy::print_stderr, reason = "a test that is skipped says so")]
     pub(crate) fn at(file: PathBuf, offset: &str) -> Option<Self> {
         let Some(library) = LIBRARIES.into_iter().find(|file| Path::new(file).exists()) else {
-            eprintln!("SKIPPED: needs libfaketime (Debian package faketime)");
+            skip("libfaketime (Debian package faketime)");
             return None;
         };
         let wall = Self { library, file };

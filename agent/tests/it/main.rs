@@ -15,6 +15,9 @@ mod mistakes;
 mod names;
 mod process;
 mod proxy;
+#[expect(unreachable_pub, reason = "one file for the tests of several crates")]
+#[path = "../../../drill/src/skip.rs"]
+mod skip;
 mod stuck;
 mod tls;
 mod tuning;

@@ -9,6 +9,7 @@ use tokio::net::TcpListener;
 
 use crate::fake::{Fake, revised};
 use crate::host::{Host, Logged};
+use crate::skip::skip;
 use crate::within;
 
 const NAME: &str = "fleet.test";
@@ -22,7 +23,6 @@ struct Names {
 
 impl Names {
     /// `None`, and a word about it, where namespaces cannot be made.
-    #[expect(clippy::print_stderr, reason = "a test that is skipped says so")]
     fn new() -> Option<Self> {
         let possible = Command::new("unshare")
             .args(["--mount", "true"])
@@ -30,7 +30,7 @@ impl Names {
             .status()
             .is_ok_and(|status| status.success());
         if !possible {
-            eprintln!("SKIPPED: needs root and a kernel that makes mount namespaces");
+            skip("root, and a kernel that makes mount namespaces");
             return None;
         }
         let host = Host::new();

@@ -10,6 +10,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::fake::{Fake, revised};
 use crate::host::{Host, Process};
+use crate::skip::skip;
 use crate::tls::{authority, identity};
 use crate::{soon, within};
 
@@ -24,7 +25,6 @@ struct Tinyproxy {
 
 impl Tinyproxy {
     /// At `address`, for this user and password. `None`, and a word about it, where it is not installed.
-    #[expect(clippy::print_stderr, reason = "a test that is skipped says so")]
     async fn start(host: &Host, address: SocketAddr, user: &str, password: &str) -> Option<Self> {
         let (log, file) = (host.file("tinyproxy.log"), host.file("tinyproxy.conf"));
         let text = format!(
@@ -43,7 +43,7 @@ impl Tinyproxy {
             .stderr(Stdio::null())
             .spawn();
         let Ok(child) = started else {
-            eprintln!("SKIPPED: needs tinyproxy (Debian package tinyproxy-bin)");
+            skip("tinyproxy (Debian package tinyproxy-bin)");
             return None;
         };
         let process = Process::new(child);

@@ -10,6 +10,7 @@ use tokio::net::TcpStream;
 use crate::actor::{Actor, hello};
 use crate::frames::Peer;
 use crate::served::Served;
+use crate::skip::skip;
 
 /// What field report A19 allows.
 const STOP_WITHIN: Duration = Duration::from_secs(10);
@@ -49,10 +50,9 @@ const LIBRARY: &str = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1";
 /// Field reports B10 and B11: two hours on, an hour back, a leap second: nobody is disconnected, and beats
 /// are answered all along.
 #[tokio::test]
-#[expect(clippy::print_stderr, reason = "a test that is skipped says so")]
 async fn steps_of_the_servers_wall_clock_disconnect_nobody() {
     if !Path::new(LIBRARY).exists() {
-        eprintln!("SKIPPED: needs libfaketime (Debian package faketime)");
+        skip("libfaketime (Debian package faketime)");
         return;
     }
     let dir = tempfile::tempdir().unwrap();
