@@ -9,6 +9,7 @@
 
 mod bulk;
 mod cuts;
+mod isolation;
 mod middleboxes;
 mod proxies;
 mod proxy;
