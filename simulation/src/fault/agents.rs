@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use fleetbeat_agent::session::Pause;
+
 use crate::fault::Fault;
 use crate::host::{Disk, Host, Phase, Process};
 use crate::timeline::Event;
@@ -133,7 +135,7 @@ impl World {
             }) = &mut me.process
         {
             promise.last_sent = None;
-            session.slept(clock, slept, 0);
+            session.paused(clock, Pause::Suspended(slept), 0);
             self.act(host);
         }
         self.agent_runs_again(host);
