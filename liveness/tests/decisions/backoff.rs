@@ -53,6 +53,42 @@ fn jitter_comes_after_the_cap() {
     }
 }
 
+/// Vectors J02, J03: both essays' jitter at the cap.
+#[test]
+fn the_jitter_of_each_essay_spans_its_range_at_the_cap() {
+    for (jitter_percent, least, most) in [(30, 21, 39), (50, 15, 45)] {
+        let params = Params {
+            jitter_percent,
+            ..Params::default()
+        };
+        let mut rng = dice(3);
+        let mut backoff = Backoff::new(params);
+        let delays: Vec<_> = (0..2_000).map(|_| backoff.at_cap(&mut rng)).collect();
+        for delay in &delays {
+            within(*delay, secs(least), secs(most));
+        }
+        let (shortest, longest) = (delays.iter().min(), delays.iter().max());
+        assert!(shortest < Some(&secs(least + 1)), "{shortest:?}");
+        assert!(longest > Some(&secs(most - 1)), "{longest:?}");
+    }
+}
+
+/// Vector J08: ten waits of the growth are 181 s. The tenth failure opens the breaker, so that the waits
+/// before it are nine, and its own is the first probe.
+#[test]
+fn ten_failures_without_jitter_open_the_breaker_after_two_and_a_half_minutes() {
+    let params = Params {
+        jitter_percent: 0,
+        ..Params::default()
+    };
+    let mut rng = dice(4);
+    let mut backoff = Backoff::new(params);
+    let nine: Duration = (0..9).map(|_| backoff.connect_failed(&mut rng)).sum();
+    assert_eq!((nine, backoff.breaker_open()), (secs(181 - 30), false));
+    assert_eq!(backoff.connect_failed(&mut rng), secs(60));
+    assert!(backoff.breaker_open());
+}
+
 /// B5: an agent that is refused as it is comes back seldom, also when the connection fails next.
 #[test]
 fn a_refusal_leaves_the_growth_at_its_cap() {
