@@ -1,9 +1,10 @@
-//! A server that agents return to: one processor for handshakes, with or without admission.
+//! A server that agents return to, in two steps: handshakes, then opening sessions.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use fleetbeat_liveness::Moment;
+use fleetbeat_liveness::admission::{Admission, Entry};
 
 /// Connections that the kernel holds before the server takes them.
 const LISTEN_BACKLOG: usize = 4_096;
@@ -13,23 +14,23 @@ const LISTEN_BACKLOG: usize = 4_096;
 pub(crate) enum Outcome {
     /// The session opens then.
     Welcome(Moment),
-    /// Come back in this window.
-    Shed(Duration, Duration),
+    /// Told at that moment to come back in this window.
+    Later(Moment, (Duration, Duration)),
     /// Nothing listens: refused at once.
     Refused,
     /// Nothing answers before the agent's patience ends.
     Ignored,
 }
 
-/// How a server lets agents in.
+/// How much a server can do.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Capacity {
-    /// Processor time of a handshake with its Hello; also what one costs whose agent has given up.
+    /// Time between two handshakes that end, all gate threads together.
     pub(crate) handshake: Duration,
-    /// Processor time of turning one away.
-    pub(crate) refusal: Duration,
-    /// With admission, handshakes under way at most; the rest is told when to come back.
-    pub(crate) admits: Option<usize>,
+    /// Time between two sessions that open: what lies behind Hello, recording included.
+    pub(crate) opening: Duration,
+    /// Admits at the rate at which it opens.
+    pub(crate) admission: bool,
     /// It answers from here on.
     pub(crate) up_at: Moment,
 }
@@ -37,60 +38,61 @@ pub(crate) struct Capacity {
 #[derive(Debug)]
 pub(crate) struct Server {
     capacity: Capacity,
-    /// When each handshake that was accepted ends, in order.
-    queue: VecDeque<Moment>,
-    busy_until: Moment,
-    /// Places given away to those that were told to come back.
-    booked_until: Moment,
+    /// When each handshake that the kernel holds ends, in order.
+    handshakes: VecDeque<Moment>,
+    gate_free: Moment,
+    opening_free: Moment,
+    admission: Option<Admission>,
 }
 
 impl Server {
     pub(crate) fn new(capacity: Capacity) -> Self {
+        let per_s = Duration::from_secs(1).div_duration_f64(capacity.opening);
         Self {
             capacity,
-            queue: VecDeque::new(),
-            busy_until: capacity.up_at,
-            booked_until: capacity.up_at,
+            handshakes: VecDeque::new(),
+            gate_free: capacity.up_at,
+            opening_free: capacity.up_at,
+            admission: capacity
+                .admission
+                .then(|| Admission::new(crate::table::whole(per_s))),
         }
     }
 
-    /// An agent that waits for `patience` tries at `now`.
+    /// An agent that waits for `patience` tries at `now`. First come, first served; work for an agent that
+    /// has given up meanwhile is done all the same.
     pub(crate) fn attempt(&mut self, now: Moment, patience: Duration) -> Outcome {
         if now < self.capacity.up_at {
             return Outcome::Refused;
         }
-        while self.queue.front().is_some_and(|done| *done <= now) {
-            self.queue.pop_front();
+        while self.handshakes.front().is_some_and(|done| *done <= now) {
+            self.handshakes.pop_front();
         }
-        match self.capacity.admits {
-            Some(most) if self.queue.len() >= most => self.shed(now),
-            None if self.queue.len() >= LISTEN_BACKLOG => Outcome::Ignored,
-            Some(_) | None => self.accept(now, patience),
+        if self.handshakes.len() >= LISTEN_BACKLOG {
+            return Outcome::Ignored;
+        }
+        let hello = work(&mut self.gate_free, now, self.capacity.handshake);
+        self.handshakes.push_back(hello);
+        if hello.since(now) > patience {
+            return Outcome::Ignored;
+        }
+        match self.admission.as_mut().map(|door| door.ask(hello)) {
+            Some(Entry::Later(least, most)) => Outcome::Later(hello, (least, most)),
+            Some(Entry::Admitted) | None => self.open(now, hello, patience),
         }
     }
 
-    /// First come, first served. Work for an agent that has given up meanwhile is done all the same.
-    fn accept(&mut self, now: Moment, patience: Duration) -> Outcome {
-        let done = self.work(now, self.capacity.handshake);
-        self.queue.push_back(done);
-        if done.since(now) > patience {
+    fn open(&mut self, began: Moment, hello: Moment, patience: Duration) -> Outcome {
+        let opened = work(&mut self.opening_free, hello, self.capacity.opening);
+        if opened.since(began) > patience {
             Outcome::Ignored
         } else {
-            Outcome::Welcome(done)
+            Outcome::Welcome(opened)
         }
     }
+}
 
-    /// Gives away the next free place at the rate that the server sustains, and a second around it.
-    fn shed(&mut self, now: Moment) -> Outcome {
-        self.work(now, self.capacity.refusal);
-        let each = self.capacity.handshake + self.capacity.refusal;
-        self.booked_until = self.booked_until.max(self.busy_until) + each;
-        let wait = self.booked_until.since(now);
-        Outcome::Shed(wait, wait + Duration::from_secs(1))
-    }
-
-    fn work(&mut self, now: Moment, takes: Duration) -> Moment {
-        self.busy_until = self.busy_until.max(now) + takes;
-        self.busy_until
-    }
+fn work(free: &mut Moment, from: Moment, takes: Duration) -> Moment {
+    *free = (*free).max(from) + takes;
+    *free
 }

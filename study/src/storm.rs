@@ -68,9 +68,9 @@ pub(crate) fn play(agents: usize, how: Return, capacity: Capacity, seed: u64) ->
         storm.attempt(now);
         match server.attempt(now, how.patience()) {
             Outcome::Welcome(at) => storm.back.push(at.since(Moment::ZERO)),
-            outcome @ (Outcome::Shed(..) | Outcome::Refused | Outcome::Ignored) => {
-                due.push(Reverse((now + fleet[n].again(how, outcome), n)));
-            }
+            Outcome::Later(at, window) => due.push(Reverse((at + fleet[n].told(how, window), n))),
+            Outcome::Refused => due.push(Reverse((now + fleet[n].failed(how), n))),
+            Outcome::Ignored => due.push(Reverse((now + fleet[n].ignored(how), n))),
         }
     }
     storm.back.sort_unstable();
@@ -114,14 +114,29 @@ impl Agent {
         }
     }
 
-    fn again(&mut self, how: Return, outcome: Outcome) -> Duration {
-        if matches!(how, Return::EverySecond) {
-            return Duration::from_secs(1);
+    fn told(&mut self, how: Return, window: (Duration, Duration)) -> Duration {
+        match how {
+            Return::EverySecond => Duration::from_secs(1),
+            Return::Spread { .. } | Return::Backoff { .. } => {
+                self.backoff.told(window, &mut self.rng)
+            }
         }
-        match outcome {
-            Outcome::Shed(least, most) => self.backoff.told((least, most), &mut self.rng),
-            Outcome::Ignored => PATIENCE + self.backoff.connect_failed(&mut self.rng),
-            Outcome::Refused | Outcome::Welcome(_) => self.backoff.connect_failed(&mut self.rng),
+    }
+
+    fn failed(&mut self, how: Return) -> Duration {
+        match how {
+            Return::EverySecond => Duration::from_secs(1),
+            Return::Spread { .. } | Return::Backoff { .. } => {
+                self.backoff.connect_failed(&mut self.rng)
+            }
+        }
+    }
+
+    /// From the attempt on, which lasts as long as the agent's patience.
+    fn ignored(&mut self, how: Return) -> Duration {
+        match how {
+            Return::EverySecond => Duration::from_secs(1),
+            Return::Spread { .. } | Return::Backoff { .. } => PATIENCE + self.failed(how),
         }
     }
 }
