@@ -49,6 +49,11 @@ impl Peer {
         peer
     }
 
+    /// Beats on the session that it opened first.
+    pub(crate) async fn beat(&mut self, seq: u64) {
+        self.stream.write_all(&message(1, ping(seq))).await.unwrap();
+    }
+
     /// Opens `count` streams and resets each at once, in one piece. An error is the end of the connection.
     pub(crate) async fn open_and_reset(&mut self, count: u32) -> io::Result<()> {
         let mut bytes = Vec::new();
