@@ -17,6 +17,9 @@
 //! | when the agent comes back, and how many at once | [`backoff`], [`admission`] |
 //! | who is silent for too long | [`verdict`], [`deafness`], [`wheel`] |
 //! | whether the silence is the server's own | [`hearing`], [`hold`], [`outage`] |
+//! | why a verdict was reached | [`grounds`], [`path`] |
+//! | what else is the case with an agent | [`condition`], [`flapping`], [`strain`], [`twins`], [`skew`] |
+//! | why a session was lost | [`cause`] |
 //! | which of two sessions is the newer | [`fence`] |
 //! | how round trips are kept | [`rtt`], [`histogram`] |
 
@@ -24,21 +27,30 @@ pub mod adaptive;
 pub mod admission;
 pub mod backoff;
 pub mod beat;
+pub mod cause;
+pub mod condition;
 pub mod deafness;
 mod draw;
 pub mod expectation;
 pub mod fence;
+pub mod flapping;
+pub mod grounds;
 pub mod hearing;
 pub mod histogram;
 pub mod hold;
 pub mod moment;
 pub mod outage;
+pub mod path;
 pub mod policy;
 pub mod preset;
 pub mod retune;
 pub mod rtt;
 pub mod socket;
+pub mod skew;
+pub mod span;
+pub mod strain;
 pub mod tuning;
+pub mod twins;
 pub mod verdict;
 pub mod wheel;
 

@@ -9,7 +9,7 @@ pub const SAMPLES: usize = 20;
 
 /// The last [`SAMPLES`] round trips, without allocation. Percentiles are nearest-rank: always one of the
 /// samples.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Window {
     nanos: [u64; SAMPLES],
     len: usize,
