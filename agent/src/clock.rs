@@ -1,4 +1,5 @@
-//! The process's clocks: monotonic for decisions, and the one that also counts sleep.
+//! The process's clocks: monotonic for decisions, the one that also counts sleep, and the wall clock, which
+//! is only told.
 
 use std::fmt;
 use std::time::Duration;
@@ -93,6 +94,14 @@ impl PauseWatch {
             (stalled >= PAUSE_LEAST).then_some(Pause::Stalled(stalled))
         }
     }
+}
+
+/// Microseconds since the Unix epoch, for the server to compare.
+pub(crate) fn wall_unix_us() -> Option<i64> {
+    let now = clock_gettime(ClockId::CLOCK_REALTIME).ok()?;
+    now.tv_sec()
+        .checked_mul(1_000_000)?
+        .checked_add(now.tv_nsec() / 1_000)
 }
 
 /// `None` where the system has no such clock: sleep then shows as silence.

@@ -20,7 +20,7 @@ use fleetbeat_liveness::beat::Beats;
 use fleetbeat_liveness::{Expectation, Moment, Revised};
 use fleetbeat_proto::v1::from_agent::Message as Upward;
 use fleetbeat_proto::v1::from_server::Message as Downward;
-use fleetbeat_proto::{PROTOCOL, free_text, v1};
+use fleetbeat_proto::{PROTOCOL, free_text, nanos, v1};
 use rand::Rng;
 
 use judge::Judge;
@@ -233,14 +233,14 @@ impl<R: Rng> Session<R> {
     }
 
     /// A planned end.
-    pub fn leave(&mut self, now: Moment, detail: &str) {
-        self.goodbye(now, v1::CloseReason::Goodbye, detail);
+    pub fn leave(&mut self, now: Moment, detail: &str, back_within: Option<Duration>) {
+        self.goodbye(now, v1::CloseReason::Goodbye, detail, back_within);
         self.end(now, Cause::Goodbye, detail);
     }
 
     /// The server cannot be confirmed.
     pub fn give_up(&mut self, now: Moment, cause: Cause, detail: &str) {
-        self.goodbye(now, v1::CloseReason::PeerGaveUp, detail);
+        self.goodbye(now, v1::CloseReason::PeerGaveUp, detail, None);
         self.end(now, cause, detail);
     }
 
@@ -336,11 +336,17 @@ impl<R: Rng> Session<R> {
         self.outputs.push_back(Output::Send(message));
     }
 
-    fn goodbye(&mut self, now: Moment, reason: v1::CloseReason, detail: &str) {
+    fn goodbye(
+        &mut self,
+        now: Moment,
+        reason: v1::CloseReason,
+        detail: &str,
+        back_within: Option<Duration>,
+    ) {
         if self.phase != Phase::Over {
             let goodbye = v1::Goodbye {
                 reason: reason.into(),
-                back_within_ns: None,
+                back_within_ns: back_within.map(nanos),
                 detail: free_text(detail),
             };
             self.send(now, Upward::Goodbye(goodbye));

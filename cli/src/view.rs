@@ -8,6 +8,7 @@
 
 mod agent;
 mod event;
+mod grounds;
 mod incident;
 mod preset;
 mod status;
@@ -17,6 +18,7 @@ use serde::{Serialize, Serializer};
 
 pub(crate) use agent::{Agent, AgentDetails, AgentList, Session};
 pub(crate) use event::Event;
+pub(crate) use grounds::Grounds;
 pub(crate) use incident::{Incident, IncidentList};
 pub(crate) use preset::Presets;
 pub(crate) use status::{Judge, Recorder, Status};
@@ -53,6 +55,12 @@ fn close_reason(number: i32) -> Option<String> {
     (number != 0).then(|| plain_name(known.map(|r| r.as_str_name()), "CLOSE_REASON_", number))
 }
 
+/// Why a session was lost; none until that is settled.
+fn cause(number: i32) -> Option<String> {
+    let known = fleetbeat_proto::v1::Cause::try_from(number).ok();
+    (number != 0).then(|| plain_name(known.map(|c| c.as_str_name()), "CAUSE_", number))
+}
+
 fn verdict(number: i32) -> Option<String> {
     let known = fleetbeat_proto::v1::Verdict::try_from(number).ok();
     (number != 0).then(|| plain_name(known.map(|v| v.as_str_name()), "VERDICT_", number))
@@ -71,6 +79,7 @@ mod tests {
     fn names_of_the_contract_lose_their_prefix() {
         assert_eq!(verdict(1).as_deref(), Some("online"));
         assert_eq!(close_reason(2).as_deref(), Some("missed_heartbeats"));
+        assert_eq!(cause(4).as_deref(), Some("middlebox_suspected"));
     }
 
     #[test]

@@ -137,3 +137,45 @@ impl Beats {
         )
     }
 }
+
+/// What an agent promised: how many PINGs have to have come since its session opened, at least. The first
+/// comes at once, then one in every whole T; what was begun of a T when T changed is forgiven.
+#[derive(Debug, Clone, Copy)]
+pub struct Promise {
+    interval: Duration,
+    since: Moment,
+    before: u64,
+}
+
+impl Promise {
+    /// A session opened at `now`.
+    #[must_use]
+    pub fn new(now: Moment, interval: Duration) -> Self {
+        Self {
+            interval,
+            since: now,
+            before: 1,
+        }
+    }
+
+    /// Another T is in force.
+    pub fn retuned(&mut self, now: Moment, interval: Duration) {
+        if interval != self.interval {
+            self.before = self.owed(now);
+            (self.since, self.interval) = (now, interval);
+        }
+    }
+
+    /// PINGs promised until `now`.
+    #[must_use]
+    pub fn owed(&self, now: Moment) -> u64 {
+        self.before + self.missed(now.since(self.since))
+    }
+
+    /// Messages promised within a silence of that length.
+    #[must_use]
+    pub fn missed(&self, silence: Duration) -> u64 {
+        let whole = silence.as_nanos() / self.interval.as_nanos().max(1);
+        u64::try_from(whole).unwrap_or(u64::MAX)
+    }
+}

@@ -108,7 +108,7 @@ pub struct Settled {
 
 /// Settles the cause. `ages` holds the endings before, and this one when the path is to blame.
 #[must_use]
-pub fn settle(back: &Return, cut: Cut, ages: &mut Ages) -> Settled {
+pub fn settle(back: Return, cut: Cut, ages: &mut Ages) -> Settled {
     let settled = |cause, because: &str| Settled {
         cause,
         because: because.to_owned(),
@@ -147,7 +147,7 @@ pub fn settle(back: &Return, cut: Cut, ages: &mut Ages) -> Settled {
     }
 }
 
-fn path_because(back: &Return) -> &'static str {
+fn path_because(back: Return) -> &'static str {
     match (back.account, back.loss) {
         (Some(Account::ServerSilent), _) => {
             "the same process came back: it had heard nothing from the server and given it up"

@@ -46,6 +46,10 @@ pub enum Trigger {
     ServerAway,
     /// The agent did not come back although it had a fair chance after the server had been away.
     AwayTooLong,
+    /// The agent left and did not come back within the time it had told.
+    Overdue { how: String, within: Duration },
+    /// The server cannot show that it would hear the agent.
+    Doubt { because: String },
 }
 
 /// The silence of an agent and what is known of the session that fell silent.
@@ -114,6 +118,8 @@ impl Trigger {
             Self::LaneDeaf { .. } => "lane_deaf",
             Self::ServerAway => "server_away",
             Self::AwayTooLong => "away_too_long",
+            Self::Overdue { .. } => "overdue",
+            Self::Doubt { .. } => "doubt",
         }
     }
 
@@ -129,7 +135,9 @@ impl Trigger {
             | Self::ServerDeaf { .. }
             | Self::LaneDeaf { .. }
             | Self::ServerAway
-            | Self::AwayTooLong => None,
+            | Self::AwayTooLong
+            | Self::Overdue { .. }
+            | Self::Doubt { .. } => None,
         }
     }
 }

@@ -15,7 +15,7 @@ pub const LAG_MOST: Duration = Duration::from_secs(1);
 /// Messages that may wait inside an agent.
 pub const QUEUE_MOST: u32 = 8;
 /// A push is answered at once; one that is not within this time, while beats arrive, is stuck.
-pub const ANSWER_WITHIN: Duration = Duration::from_secs(60);
+pub const ANSWER_WITHIN: Duration = Duration::from_mins(1);
 
 /// The agent's account over its last PINGs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -52,14 +52,12 @@ impl Twins {
 
     /// `instance` took the seat from `address`; `alive` when the session it replaced was.
     pub fn seated(&mut self, instance: InstanceId, address: IpAddr, alive: bool, now: Moment) {
-        match self.holder.replace((instance, address)) {
-            Some((before, from)) if before == instance => {
-                if from != address && alive {
-                    self.changed(from, address, now);
-                }
+        if let Some((before, from)) = self.holder.replace((instance, address)) {
+            if before != instance {
+                self.replace(before);
+            } else if from != address && alive {
+                self.changed(from, address, now);
             }
-            Some((before, _)) => self.replace(before),
-            None => {}
         }
         self.replaced.retain(|replaced| *replaced != instance);
     }

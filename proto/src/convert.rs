@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use fleetbeat_liveness::cause::Cause;
 use fleetbeat_liveness::fence::Fence;
 use fleetbeat_liveness::retune::Revised;
 use fleetbeat_liveness::tuning::{Tuning, TuningError};
@@ -153,6 +154,19 @@ impl From<v1::Verdict> for Verdict {
             v1::Verdict::Offline => Self::Offline,
             v1::Verdict::Left => Self::Left,
             v1::Verdict::Unknown | v1::Verdict::Unspecified => Self::Unknown,
+        }
+    }
+}
+
+impl From<Cause> for v1::Cause {
+    fn from(cause: Cause) -> Self {
+        match cause {
+            Cause::Crash => Self::Crash,
+            Cause::HostRestart => Self::HostRestart,
+            Cause::Path => Self::Path,
+            Cause::MiddleboxSuspected => Self::MiddleboxSuspected,
+            Cause::Suspend => Self::Suspend,
+            Cause::Unknown => Self::Unknown,
         }
     }
 }

@@ -15,6 +15,7 @@ pub mod v1 {
     #![allow(
         clippy::pedantic,
         clippy::allow_attributes_without_reason,
+        clippy::large_enum_variant,
         clippy::wildcard_enum_match_arm,
         missing_debug_implementations,
         unreachable_pub,

@@ -162,6 +162,7 @@ impl Sitting {
             self.bench.stalled(now, length);
         }
         let pass = self.bench.pass(now);
+        self.registry.sweep(now);
         self.pulse.passed(clock.now(), &self.bench, pass.nominated);
         if let Some(lane) = self.bench.dead_lane(now) {
             return Next::LaneDied(lane);

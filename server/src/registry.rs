@@ -5,13 +5,16 @@
 //!
 //! Lock order: a shard of the map, then one agent. Nothing is sent while either is held.
 
+mod account;
 mod agent;
+mod conditions;
 mod dirty;
 mod ending;
 mod incidents;
 mod journal;
 mod lane_gauge;
 mod link;
+mod loss;
 mod meter;
 mod opening;
 mod outbox;
@@ -21,8 +24,10 @@ mod rtt_meter;
 mod session;
 mod standing;
 mod view;
+mod vitals;
 
 pub use agent::{Agent, Facts, Known, Last, Watch};
+pub use conditions::Standing;
 pub use dirty::Dirty;
 pub use incidents::{Incident, Incidents, Kind};
 pub use journal::{Entry, Transition};

@@ -10,6 +10,7 @@ pub mod batch;
 mod columns;
 mod error;
 pub mod events;
+pub mod facts;
 pub mod incidents;
 pub mod metrics;
 pub mod partitions;

@@ -170,6 +170,10 @@ impl Record {
             }
             Transition::Verdict { to, .. } => (known.verdict, known.since) = (*to, entry.at),
             Transition::TuningAnswered { .. }
+            | Transition::Condition { .. }
+            | Transition::CauseSettled { .. }
+            | Transition::Renamed { .. }
+            | Transition::Overdue { .. }
             | Transition::Refused { .. }
             | Transition::Coalesced { .. } => {}
         }

@@ -102,7 +102,10 @@ impl Agent {
             session.paused(now, pause, link.outbox.waiting());
         }
         match event {
-            Event::Stop => session.leave(now, "the agent was told to stop"),
+            Event::Stop => {
+                let back_within = self.settings.restart_within;
+                session.leave(now, "the agent was told to stop", back_within);
+            }
             Event::Received(Ok(Some(message))) => {
                 self.vitals.exchanged(now);
                 session.handle_message(now, message);

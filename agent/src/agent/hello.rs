@@ -2,7 +2,7 @@ use fleetbeat_liveness::fence::Fence;
 use fleetbeat_proto::{PROTOCOL, v1};
 
 use super::Agent;
-use crate::host;
+use crate::{clock, host};
 
 impl Agent {
     /// The first message of a connection; each takes the next fence.
@@ -30,6 +30,7 @@ impl Agent {
                 None => self.state.stuck().map(Into::into).map(stuck),
             },
             volatile_state: self.state.volatile().is_some(),
+            wall_unix_us: clock::wall_unix_us(),
         }
     }
 }

@@ -21,6 +21,7 @@ pub(super) struct File {
     pub allow_plaintext: Option<bool>,
     pub proxy: Option<String>,
     pub keepalive: Option<String>,
+    pub restart_within: Option<String>,
     pub log_format: Option<LogFormat>,
     pub log_level: Option<LogLevel>,
 }

@@ -137,6 +137,14 @@ pub struct Options {
         env = "FLEETBEAT_AGENT_KEEPALIVE"
     )]
     pub keepalive: Option<String>,
+    /// How soon the agent is back whenever it is told to stop, such as 30s [default: no promise]
+    #[arg(
+        long,
+        global = true,
+        value_name = "TIME",
+        env = "FLEETBEAT_AGENT_RESTART_WITHIN"
+    )]
+    pub restart_within: Option<String>,
     /// How log lines look on standard error [default: text]
     #[arg(long, global = true, env = "FLEETBEAT_AGENT_LOG_FORMAT")]
     pub log_format: Option<LogFormat>,

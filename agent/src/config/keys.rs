@@ -94,6 +94,17 @@ pub(super) const KEYS: &[Key] = &[
         ],
     },
     Key {
+        name: "restart_within",
+        flag: "--restart-within",
+        variable: "FLEETBEAT_AGENT_RESTART_WITHIN",
+        example: r#"restart_within = "30s""#,
+        meaning: &[
+            "How soon the agent is back whenever it is told to stop, 1 s to 24 h, for hosts on which stopping",
+            "it always means a restart or an update. It says so in its goodbye, and the server tells when it",
+            "is overdue. Default: no promise.",
+        ],
+    },
+    Key {
         name: "log_format",
         flag: "--log-format",
         variable: "FLEETBEAT_AGENT_LOG_FORMAT",

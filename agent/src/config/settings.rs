@@ -1,6 +1,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use fleetbeat_liveness::{Keepalive, Tuning};
 use serde::Deserialize;
@@ -18,6 +20,7 @@ const MAX_LABEL_KEY: usize = 63;
 const MAX_LABEL_VALUE: usize = 255;
 const MAX_NAME: usize = 255;
 const MAX_GROUP: usize = 63;
+const RESTARTS: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_hours(24);
 
 /// How log lines look.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, clap::ValueEnum)]
@@ -53,6 +56,8 @@ pub struct Settings {
     /// Present whenever a server is `https://`.
     pub ca: Option<PathBuf>,
     pub keepalive: Keepalive,
+    /// Back within this time whenever it is told to stop; `None` promises nothing.
+    pub restart_within: Option<Duration>,
     pub log_format: LogFormat,
     pub log_level: LogLevel,
 }
@@ -95,6 +100,7 @@ impl Settings {
                 .unwrap_or_else(|| STATE_DIR.into()),
             ca: options.ca.or(file.ca),
             keepalive: keepalive.map_or_else(|| Ok(Keepalive::default()), |text| checked(&text))?,
+            restart_within: restart_within(options.restart_within.or(file.restart_within))?,
             log_format: options.log_format.or(file.log_format).unwrap_or_default(),
             log_level: options.log_level.or(file.log_level).unwrap_or_default(),
         };
@@ -156,6 +162,9 @@ impl fmt::Display for Settings {
             writeln!(f, "ca {}", ca.display())?;
         }
         writeln!(f, "keepalive {}", self.keepalive)?;
+        if let Some(within) = self.restart_within {
+            writeln!(f, "restart_within {}", humantime::format_duration(within))?;
+        }
         let log = format!("log {:?} {:?}", self.log_format, self.log_level);
         writeln!(f, "{}", log.to_lowercase())
     }
@@ -200,6 +209,20 @@ fn servers(urls: &[String]) -> Result<Vec<ServerUrl>, Error> {
     }
     let parse = |url: &String| ServerUrl::parse(url).map_err(|why| Error::value("server", why));
     urls.iter().map(parse).collect()
+}
+
+fn restart_within(text: Option<String>) -> Result<Option<Duration>, Error> {
+    let Some(text) = text else { return Ok(None) };
+    let wrong = || {
+        let message = format!("`{text}` is no time of 1s to 24h, such as 30s");
+        Error::value("restart_within", message)
+    };
+    let within = humantime::parse_duration(&text).map_err(|_| wrong())?;
+    if RESTARTS.contains(&within) {
+        Ok(Some(within))
+    } else {
+        Err(wrong())
+    }
 }
 
 fn check_group(group: &str) -> Result<(), Error> {
@@ -341,6 +364,22 @@ mod tests {
         }
         let settings = Settings::merge(local(), file(&text("60s/10s/3")), |_| None).unwrap();
         assert_eq!(settings.keepalive.to_string(), "60s/10s/3");
+    }
+
+    #[test]
+    fn a_promise_to_be_back_is_a_time_within_a_day() {
+        let text = "restart_within = \"1m 30s\"";
+        let settings = Settings::merge(local(), file(text), |_| None).unwrap();
+        assert_eq!(settings.restart_within.unwrap().as_secs(), 90);
+        assert!(settings.to_string().contains("restart_within 1m 30s"));
+        for text in ["0s", "25h", "soon", "-1s"] {
+            let options = Options {
+                restart_within: Some(text.to_owned()),
+                ..local()
+            };
+            let message = error(options, "");
+            assert!(message.contains("1s to 24h"), "{message}");
+        }
     }
 
     #[test]

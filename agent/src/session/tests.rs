@@ -573,11 +573,11 @@ fn the_tuning_of_welcome_wins_over_base_and_base_over_nothing() {
 #[test]
 fn leaving_says_goodbye_in_every_phase_and_once() {
     for mut scene in [Scene::greeting(None), Scene::live()] {
-        scene.0.leave(at(300), "stopped");
+        scene.0.leave(at(300), "stopped", None);
         let outputs = scene.outputs();
         assert_eq!(goodbye(&outputs), Some(v1::CloseReason::Goodbye));
         assert_eq!(ending(&outputs).unwrap().cause, Cause::Goodbye);
-        scene.0.leave(at(301), "stopped");
+        scene.0.leave(at(301), "stopped", None);
         scene.0.broken(at(302), "reset");
         assert!(scene.wake(60_000).is_empty());
         assert_eq!(scene.0.poll_timeout(), Moment::FAR);

@@ -28,9 +28,28 @@ async fn a_planned_end_says_goodbye_and_half_closes() {
     agent.tell_to_stop();
     let goodbye = peer.goodbye().await;
     assert_eq!(goodbye.reason(), CloseReason::Goodbye);
+    assert_eq!(goodbye.back_within_ns, None);
     assert!(peer.half_closed().await);
     drop(peer);
     agent.stop().await;
+}
+
+/// Hard case B5, field report D19.
+#[tokio::test]
+async fn an_agent_that_is_always_restarted_says_how_soon_it_is_back() {
+    let mut fake = Fake::start().await;
+    let host = Host::new();
+    let arguments = ["--server", &fake.url(), "--restart-within", "30s"];
+    let mut agent = host.spawn(&arguments);
+    let (mut peer, hello) = fake.welcome(revised(0, 30_000, 3, 1_000)).await;
+    let year_2020 = 1_577_836_800_000_000;
+    assert!(hello.wall_unix_us > Some(year_2020), "{hello:?}");
+    peer.ping().await;
+    agent.signal(nix::sys::signal::Signal::SIGTERM);
+    let goodbye = peer.goodbye().await;
+    assert_eq!(goodbye.reason(), CloseReason::Goodbye);
+    assert_eq!(goodbye.back_within_ns, Some(30_000_000_000));
+    assert_eq!(agent.exit(Duration::from_secs(2)).await.code(), Some(0));
 }
 
 #[tokio::test]

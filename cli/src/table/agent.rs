@@ -81,7 +81,7 @@ fn flags(agent: &Agent) -> Field {
 
 /// `fleetbeat agents show`
 pub(crate) fn agent(details: &AgentDetails, style: Style) -> String {
-    let mut sections = vec![facts(&details.agent, style)];
+    let mut sections = vec![headline(&details.agent), facts(&details.agent, style)];
     if let Some(why) = &details.history_unavailable {
         sections.push(format!("sessions and events cannot be had: {}", clean(why)));
     } else {
@@ -91,6 +91,20 @@ pub(crate) fn agent(details: &AgentDetails, style: Style) -> String {
     sections.join("\n\n")
 }
 
+/// The verdict as a sentence: what a person wants to know first.
+fn headline(agent: &Agent) -> String {
+    let name = clean(&agent.name);
+    let verdict = agent.verdict.as_deref().unwrap_or("in no known state");
+    let since = second(agent.verdict_since.0);
+    let because = clean(&agent.because);
+    let mut lines = vec![format!("{name} is {verdict} since {since}: {because}")];
+    lines.extend(agent.condition_details.iter().map(|condition| {
+        let (name, detail) = (clean(&condition.name), clean(&condition.detail));
+        format!("{name} since {}: {detail}", second(condition.since.0))
+    }));
+    lines.join("\n")
+}
+
 fn facts(agent: &Agent, style: Style) -> String {
     let mut grid = Grid::bare(style);
     let mut row = |name: &str, value: Field| grid.row([name.into(), value]);
@@ -98,8 +112,6 @@ fn facts(agent: &Agent, style: Style) -> String {
     row("id", agent.agent_id.as_str().into());
     row("group", agent.group.as_str().into());
     row("verdict", verdict(agent));
-    row("because", agent.because.as_str().into());
-    row("since", second(agent.verdict_since.0).into());
     row("last seen", last_seen(agent));
     row("deadline D", deadline(agent));
     row("desired", optional(agent.desired.as_ref().map(revised)));
@@ -175,6 +187,7 @@ fn sessions(sessions: &[Session], style: Style) -> String {
         "BEATS>",
         "FENCE>",
         "CLOSED BY",
+        "CAUSE",
         "DETAIL",
         "ADDRESS",
     ];
@@ -199,6 +212,7 @@ fn sessions(sessions: &[Session], style: Style) -> String {
                     .map(|f| format!("{}.{}", f.incarnation, f.connection)),
             ),
             reason,
+            optional(session.cause.as_deref()),
             optional(session.close_detail.as_deref()),
             session.address.as_str().into(),
         ]);

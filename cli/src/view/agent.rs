@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use fleetbeat_proto::v1;
 use serde::Serialize;
 
-use super::{Event, Revised, Time};
+use super::{Event, Grounds, Revised, Time};
 
 /// `fleetbeat agents list`
 #[derive(Debug, Serialize)]
@@ -49,7 +49,18 @@ pub(crate) struct Agent {
     pub(crate) rtt_median_ns: Option<u64>,
     pub(crate) rtt_p95_ns: Option<u64>,
     pub(crate) conditions: Vec<String>,
+    pub(crate) condition_details: Vec<Condition>,
     pub(crate) deadline_ns: u64,
+    /// What `because` rests on.
+    pub(crate) grounds: Option<Grounds>,
+}
+
+/// What is the case beside the verdict.
+#[derive(Debug, Serialize)]
+pub(crate) struct Condition {
+    pub(crate) name: String,
+    pub(crate) since: Time,
+    pub(crate) detail: String,
 }
 
 #[derive(Debug, Clone, Copy, Serialize)]
@@ -68,6 +79,8 @@ pub(crate) struct Session {
     pub(crate) close_reason: Option<String>,
     pub(crate) close_detail: Option<String>,
     pub(crate) beats: u64,
+    /// Why it was lost, once its agent has returned.
+    pub(crate) cause: Option<String>,
 }
 
 impl AgentDetails {
@@ -110,7 +123,23 @@ impl Agent {
             rtt_median_ns: wire.rtt_median_ns,
             rtt_p95_ns: wire.rtt_p95_ns,
             conditions: wire.conditions,
+            condition_details: wire
+                .condition_details
+                .into_iter()
+                .map(Condition::from_wire)
+                .collect(),
             deadline_ns: wire.deadline_ns,
+            grounds: wire.grounds.map(Grounds::from_wire),
+        }
+    }
+}
+
+impl Condition {
+    fn from_wire(wire: v1::Condition) -> Self {
+        Self {
+            name: wire.name,
+            since: Time(wire.since_unix_us),
+            detail: wire.detail,
         }
     }
 }
@@ -135,6 +164,7 @@ impl Session {
             close_reason: super::close_reason(wire.close_reason),
             close_detail: super::told(wire.close_detail),
             beats: wire.beats,
+            cause: super::cause(wire.cause),
         }
     }
 }

@@ -1,7 +1,7 @@
 use fleetbeat_proto::v1;
 use serde::Serialize;
 
-use super::Time;
+use super::{Grounds, Time};
 
 /// A line of `fleetbeat events`.
 #[derive(Debug, Serialize)]
@@ -18,6 +18,9 @@ pub(crate) struct Event {
     pub(crate) verdict: Option<String>,
     pub(crate) revision: Option<u64>,
     pub(crate) detail: String,
+    pub(crate) cause: Option<String>,
+    pub(crate) condition: Option<String>,
+    pub(crate) grounds: Option<Grounds>,
 }
 
 impl Event {
@@ -34,6 +37,9 @@ impl Event {
             verdict: super::verdict(wire.verdict),
             revision: wire.revision,
             detail: wire.detail,
+            cause: super::cause(wire.cause),
+            condition: super::told(wire.condition),
+            grounds: wire.grounds.map(Grounds::from_wire),
         }
     }
 }

@@ -37,6 +37,18 @@ fn agent(number: u32) -> v1::Agent {
         rtt_p95_ns: Some(3_000_000),
         conditions: vec!["flapping".to_owned()],
         deadline_ns: 62 * SECOND,
+        grounds: Some(v1::Grounds {
+            trigger: "silent".to_owned(),
+            last_message: "ping".to_owned(),
+            last_ping_seq: Some(4_211),
+            path: "gone".to_owned(),
+            ..v1::Grounds::default()
+        }),
+        condition_details: vec![v1::Condition {
+            name: "flapping".to_owned(),
+            since_unix_us: AT,
+            detail: "lost 4 sessions within 10 min".to_owned(),
+        }],
     }
 }
 
@@ -128,6 +140,11 @@ fn shown() -> State {
         close_reason: reason.into(),
         close_detail: String::new(),
         beats,
+        cause: if closed.is_some() {
+            v1::Cause::Crash.into()
+        } else {
+            0
+        },
     };
     let event = v1::Event {
         event_id: 9,
@@ -158,12 +175,13 @@ fn agents_show_tells_verdict_tuning_sessions_and_events() {
     assert_eq!(
         run.out,
         "\
+web-1 is online since 2026-11-30 15:42:35Z: last message 1.2s ago
+flapping since 2026-11-30 15:42:35Z: lost 4 sessions within 10 min
+
 agent       web-1
 id          0198c3f2-0000-7000-8000-000000000001
 group       edge
 verdict     online
-because     last message 1.2s ago
-since       2026-11-30 15:42:35Z
 last seen   1.2s ago (2026-11-30 15:42:35Z)
 deadline D  1m2s
 desired     T 5s, N 3, W 1s, D 16s (revision 8)
@@ -176,9 +194,9 @@ address     10.0.0.7:51234
 version     0.1.0
 labels      zone=b
 
-OPENED                LASTED  BEATS  FENCE  CLOSED BY          DETAIL  ADDRESS
-2026-11-30 15:42:35Z       -     10    4.1  (live)             -       10.0.0.7:51234
-2026-11-30 15:42:35Z   1m30s     20    4.1  missed_heartbeats  -       10.0.0.7:51234
+OPENED                LASTED  BEATS  FENCE  CLOSED BY          CAUSE  DETAIL  ADDRESS
+2026-11-30 15:42:35Z       -     10    4.1  (live)             -      -       10.0.0.7:51234
+2026-11-30 15:42:35Z   1m30s     20    4.1  missed_heartbeats  crash  -       10.0.0.7:51234
 
 2026-11-30 15:42:35Z  verdict_changed  online
 "
@@ -211,12 +229,14 @@ fn agents_show_as_json_has_stable_keys() {
             "agent_version",
             "applied",
             "because",
+            "condition_details",
             "conditions",
             "deadline_ns",
             "desired",
             "drifting",
             "events",
             "fence",
+            "grounds",
             "group",
             "history_unavailable",
             "labels",
@@ -237,6 +257,7 @@ fn agents_show_as_json_has_stable_keys() {
         [
             "address",
             "beats",
+            "cause",
             "close_detail",
             "close_reason",
             "closed_at",
@@ -246,6 +267,11 @@ fn agents_show_as_json_has_stable_keys() {
         ]
     );
     assert_eq!(agent["sessions"][1]["close_reason"], "missed_heartbeats");
+    assert_eq!(agent["sessions"][1]["cause"], "crash");
+    assert!(agent["sessions"][0]["cause"].is_null());
+    assert_eq!(agent["grounds"]["last_ping_seq"], 4_211);
+    assert_eq!(agent["grounds"]["path"], "gone");
+    assert_eq!(agent["condition_details"][0]["name"], "flapping");
     assert_eq!(agent["verdict"], "online");
     assert_eq!(agent["drifting"], true);
 }

@@ -94,6 +94,7 @@ impl Agent {
             applied: self.in_force.map(Into::into),
             last_ending,
             volatile_state: false,
+            wall_unix_us: Some(clock::wall_us()),
         }
     }
 

@@ -54,6 +54,15 @@ impl fmt::Display for Grounds {
                 f.write_str("did not come back after the server had been away")?;
                 self.aside(f)
             }
+            Trigger::Overdue { how, within } => write!(
+                f,
+                "overdue: said goodbye ({how}), meant to be back within {}, and is not",
+                Span(*within)
+            ),
+            Trigger::Doubt { because } => {
+                f.write_str(because)?;
+                self.aside(f)
+            }
         }
     }
 }

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use fleetbeat_liveness::Moment;
-use fleetbeat_liveness::beat::Beats;
+use fleetbeat_liveness::beat::{Beats, Promise};
 use proptest::prelude::*;
 use rand::rngs::StdRng;
 
@@ -234,4 +234,18 @@ proptest! {
             prop_assert!(beats.due() >= now);
         }
     }
+}
+
+#[test]
+fn what_was_promised_is_counted_in_whole_intervals_over_every_retune() {
+    let mut promise = Promise::new(at(100), secs(20));
+    assert_eq!(promise.owed(at(100)), 1);
+    assert_eq!(promise.owed(at(119)), 1);
+    assert_eq!(promise.owed(at(161)), 4);
+    promise.retuned(at(161), secs(20));
+    assert_eq!(promise.owed(at(180)), 5, "the same T changes nothing");
+    promise.retuned(at(195), secs(2));
+    assert_eq!(promise.owed(at(196)), 5);
+    assert_eq!(promise.owed(at(205)), 10);
+    assert_eq!((promise.missed(secs(62)), promise.missed(secs(1))), (31, 0));
 }

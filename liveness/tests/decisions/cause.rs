@@ -18,7 +18,7 @@ const CUT: Cut = Cut {
 };
 
 fn cause(back: Return) -> Cause {
-    settle(&back, CUT, &mut Ages::default()).cause
+    settle(back, CUT, &mut Ages::default()).cause
 }
 
 /// Requirement S2, field reports B06 and A27.
@@ -121,7 +121,7 @@ fn the_cause_follows_from_what_returns() {
 #[test]
 fn the_agents_account_is_part_of_the_explanation() {
     let account = Some(Account::ServerSilent);
-    let settled = settle(&Return { account, ..BACK }, CUT, &mut Ages::default());
+    let settled = settle(Return { account, ..BACK }, CUT, &mut Ages::default());
     assert!(
         settled.because.contains("given it up"),
         "{}",
@@ -145,7 +145,7 @@ fn endings_that_cluster_suspect_a_middlebox_with_its_timeout() {
         idle(118_000, 60_200),
         idle(91_000, 59_900),
     ];
-    let causes = cuts.map(|cut| settle(&BACK, cut, &mut ages).cause);
+    let causes = cuts.map(|cut| settle(BACK, cut, &mut ages).cause);
     assert_eq!(
         causes,
         [Cause::Path, Cause::Path, Cause::MiddleboxSuspected]
@@ -154,7 +154,7 @@ fn endings_that_cluster_suspect_a_middlebox_with_its_timeout() {
         panic!("the ages have something in common");
     };
     assert_eq!((about, count), (millis(60_010), 3));
-    let told = settle(&BACK, idle(70_000, 60_000), &mut ages).because;
+    let told = settle(BACK, idle(70_000, 60_000), &mut ages).because;
     assert!(
         told.contains("about 60.0 s") && told.contains("idle time-out"),
         "{told}"
@@ -203,7 +203,7 @@ fn only_the_path_s_endings_count() {
     };
     for back in [crash, deaf, crash, deaf] {
         assert_ne!(
-            settle(&back, idle(60_000, 60_000), &mut ages).cause,
+            settle(back, idle(60_000, 60_000), &mut ages).cause,
             Cause::Path
         );
     }

@@ -126,6 +126,19 @@ fn every_other_change_says_what_made_it() {
             },
             "said goodbye: an update, means to be back within 30.0 s",
         ),
+        (
+            Trigger::Overdue {
+                how: "an update".to_owned(),
+                within: secs(30),
+            },
+            "overdue: said goodbye (an update), meant to be back within 30.0 s, and is not",
+        ),
+        (
+            Trigger::Doubt {
+                because: "nearly nobody is heard".to_owned(),
+            },
+            "nearly nobody is heard; last message (PING 4211) 62.0 s before",
+        ),
     ] {
         let word = trigger.as_str();
         assert_eq!(

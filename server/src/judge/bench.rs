@@ -145,6 +145,11 @@ impl Bench {
                     decide_at: Some(at),
                     ..
                 } => self.undecided(agent, at, now),
+                Watch {
+                    verdict: Verdict::Left,
+                    back_by: Some(at),
+                    ..
+                } => self.departed(agent, at, now),
                 Watch { .. } => None,
             }
         };
@@ -196,14 +201,16 @@ impl Bench {
                     // It spoke while it was being suspected.
                     self.registry.heard_again(session);
                 }
+                if session.is_doubtful(now) {
+                    self.registry.review(&session.agent);
+                }
                 Some(until)
             }
             Next::Suspect { next } | Next::Check { next } => {
-                if matches!(verdict, Verdict::Online | Verdict::Unknown) {
-                    self.suspect(session, silence, limits.suspect_after);
-                }
-                if matches!(step, Next::Check { .. }) {
-                    session.outbox.check(rand::random());
+                let suspected = matches!(verdict, Verdict::Online | Verdict::Unknown)
+                    && self.suspect(session, silence);
+                if suspected || matches!(step, Next::Check { .. }) {
+                    session.ask(rand::random(), now);
                 }
                 Some(next)
             }
@@ -212,14 +219,14 @@ impl Bench {
                 match self.guilt.ask(now, &session.expectation(), group) {
                     Leave::Judge => {}
                     Leave::Wait { until } => {
-                        if verdict == Verdict::Online {
-                            self.suspect(session, silence, limits.offline_after);
+                        if verdict == Verdict::Online && self.suspect(session, silence) {
+                            session.ask(rand::random(), now);
                         }
                         self.held.insert(session.agent.number);
                         return Some(until);
                     }
                     Leave::Unknown => {
-                        self.registry.unknown(session, NOBODY_HEARD.to_owned());
+                        self.registry.doubt(session, NOBODY_HEARD.to_owned());
                         self.held.insert(session.agent.number);
                         return Some(Moment::FAR);
                     }
@@ -236,12 +243,13 @@ impl Bench {
         }
     }
 
-    fn suspect(&self, session: &Arc<Session>, silence: Duration, limit: Duration) {
-        let because = format!("silent for {silence:.3?}, longer than T + W = {limit:?}");
-        if self.registry.suspect(session, because) {
+    /// True when the agent was not suspected before.
+    fn suspect(&self, session: &Arc<Session>, silence: Duration) -> bool {
+        let suspected = self.registry.suspect(session);
+        if suspected {
             info!(agent.id = %session.agent.id, silence_ms = silence.as_millis(), "Agent suspect");
-            session.outbox.check(rand::random());
         }
+        suspected
     }
 
     /// When nobody who was live at `opened` can be called offline yet because the server was deaf; an
@@ -280,10 +288,7 @@ impl Bench {
                         return None;
                     }
                 }
-                let because = format!(
-                    "did not come back; silent for {silence:.3?}, longer than D = {limit:?}"
-                );
-                if self.registry.offline(agent, because) {
+                if self.registry.offline(agent, Some(limit)) {
                     info!(agent.id = %agent.id, silence_ms = silence.as_millis(), "Agent offline");
                 }
                 None
@@ -302,9 +307,22 @@ impl Bench {
             self.held.insert(agent.number);
             return Some(Moment::FAR);
         }
-        let because = "did not come back after the server had been away".to_owned();
-        if self.registry.offline(agent, because) {
+        if self.registry.offline(agent, None) {
             info!(agent.id = %agent.id, "Agent offline");
+        }
+        None
+    }
+
+    /// An agent left and told when it means to be back.
+    fn departed(&self, agent: &Arc<Agent>, at: Moment, now: Moment) -> Option<Moment> {
+        let at = self
+            .deaf_anywhere(Moment::ZERO, now)
+            .map_or(at, |grace| at.max(grace));
+        if now < at {
+            return Some(at);
+        }
+        if self.registry.overdue(agent) {
+            info!(agent.id = %agent.id, "Agent overdue");
         }
         None
     }

@@ -7,8 +7,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use fleetbeat_liveness::grounds::Heard;
 use fleetbeat_liveness::moment::Moment;
 use fleetbeat_liveness::retune::{Answer, Outcome, Revised};
+use fleetbeat_liveness::strain::Strain;
 use fleetbeat_proto::v1::{
     CloseReason, FromAgent, Goodbye, Hello, Ping, TuningAck, Welcome, from_agent::Message,
     tuning_ack,
@@ -18,7 +20,7 @@ use tracing::{debug, info};
 
 use super::Context;
 use super::greeting::Greeting;
-use crate::registry::{Farewell, Link, Opening, Outbox, Refused, Session};
+use crate::registry::{Farewell, Link, Opening, Outbox, Refused, Registry, Session};
 
 /// A nominated session whose bytes wait in the kernel, but cannot be read for so long because its
 /// connection is blocked, is not read any more.
@@ -27,6 +29,8 @@ const BLOCKED_FOR: Duration = Duration::from_millis(500);
 /// and a stall of a minute hands over 300 at once.
 const FLOOD: u32 = 2_000;
 const FLOOD_WINDOW: Duration = Duration::from_secs(10);
+/// A promise to be back is believed up to this.
+const BACK_MOST: Duration = Duration::from_hours(24);
 /// A round trip above this is a broken clock, not a slow path.
 const RTT_MOST: Duration = Duration::from_hours(1);
 
@@ -48,6 +52,7 @@ enum State {
     Live {
         session: Arc<Session>,
         next_seq: u64,
+        strain: Strain,
     },
     /// Turned away before a session began.
     Refused,
@@ -163,6 +168,9 @@ impl Attendance {
             facts: greeting.facts,
             applied: greeting.applied,
             volatile_state: greeting.volatile_state,
+            ip: greeting.ip,
+            account: greeting.account,
+            wall_unix_us: greeting.wall_unix_us,
             lane: self.context.lane,
             outbox: Arc::clone(&self.outbox),
             link: Arc::clone(&self.link),
@@ -195,6 +203,7 @@ impl Attendance {
         self.state = State::Live {
             session,
             next_seq: 1,
+            strain: Strain::default(),
         };
     }
 
@@ -208,7 +217,12 @@ impl Attendance {
     // ------------------------------------------------ a message of the session
 
     fn live(&mut self, message: Option<Message>) {
-        let State::Live { session, next_seq } = &mut self.state else {
+        let State::Live {
+            session,
+            next_seq,
+            strain,
+        } = &mut self.state
+        else {
             return;
         };
         if session.ending().is_some() {
@@ -216,17 +230,21 @@ impl Attendance {
         }
         let now = self.context.clock.now();
         let registry = &self.context.registry;
-        if session.heard(now) {
+        if session.heard(now, kind(message.as_ref())) {
             registry.heard_again(session);
         }
         let outcome = match message {
-            Some(Message::Ping(ping)) => beat(session, next_seq, &ping, now),
+            Some(Message::Ping(ping)) => {
+                if told(session, strain, &ping) {
+                    registry.strained(session, strain.strained());
+                }
+                beat(session, next_seq, &ping, now)
+            }
             Some(Message::TuningAck(ack)) => {
                 answer(&ack).map(|(answer, reason)| registry.answered(session, answer, &reason))
             }
             Some(Message::Goodbye(goodbye)) => {
-                let (reason, detail) = farewell_of(&goodbye);
-                registry.end(session, reason, &detail, None);
+                part(registry, session, &goodbye);
                 Ok(())
             }
             Some(Message::Hello(_)) => Err(broken("a second Hello on one stream")),
@@ -335,13 +353,38 @@ fn answer(ack: &TuningAck) -> Result<(Answer, String), Broken> {
     ))
 }
 
-fn farewell_of(goodbye: &Goodbye) -> (CloseReason, String) {
-    let reason = if goodbye.reason() == CloseReason::PeerGaveUp {
-        CloseReason::PeerGaveUp
-    } else {
-        CloseReason::Goodbye
-    };
-    (reason, free_text(&goodbye.detail))
+fn part(registry: &Registry, session: &Arc<Session>, goodbye: &Goodbye) {
+    let detail = free_text(&goodbye.detail);
+    if goodbye.reason() == CloseReason::PeerGaveUp {
+        registry.end(session, CloseReason::PeerGaveUp, &detail, None);
+        return;
+    }
+    let back_within = goodbye.back_within_ns.map(Duration::from_nanos);
+    registry.leave(
+        session,
+        &detail,
+        back_within.map(|within| within.min(BACK_MOST)),
+    );
+}
+
+fn kind(message: Option<&Message>) -> Heard {
+    match message {
+        Some(Message::Hello(_)) => Heard::Hello,
+        Some(Message::Ping(ping)) => Heard::Ping(ping.seq),
+        Some(Message::CheckReply(_)) => Heard::CheckReply,
+        Some(Message::TuningAck(_)) => Heard::TuningAck,
+        Some(Message::ProbeReport(_)) => Heard::ProbeReport,
+        Some(Message::Goodbye(_)) => Heard::Goodbye,
+        None => Heard::Other,
+    }
+}
+
+/// Takes the agent's account of itself; true when it began or ceased to be strained.
+fn told(session: &Session, strain: &mut Strain, ping: &Ping) -> bool {
+    let lag = Duration::from_nanos(ping.lag_ns.unwrap_or_default());
+    let queue = ping.queue_depth.unwrap_or_default();
+    session.vitals.told(lag, queue);
+    strain.beat(lag, queue)
 }
 
 fn flood((since, count): &mut (Moment, u32), now: Moment) -> Result<(), Broken> {

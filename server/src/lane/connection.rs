@@ -173,6 +173,9 @@ impl Connection {
         if self.link.take_retuned() {
             self.apply_socket_options();
         }
+        if self.link.take_account() {
+            self.hear_kernel();
+        }
         if self.link.take_peek() || again {
             self.peek();
         }
@@ -211,9 +214,16 @@ impl Connection {
         );
     }
 
+    fn hear_kernel(&self) {
+        if let Some(kernel) = self.io.borrow().kernel() {
+            self.link.tell(self.clock.now(), kernel);
+        }
+    }
+
     /// A nominated session wants to know whether the kernel holds something for it.
     fn peek(&mut self) {
         self.look_again = None;
+        self.hear_kernel();
         let now = self.clock.now();
         if self.io.borrow().peek() == Waiting::Nothing && !self.wire_bell.0.rings() {
             self.link.quiet(now);

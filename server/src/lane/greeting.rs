@@ -1,11 +1,12 @@
 //! Checks a Hello for form before anybody believes it.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
+use fleetbeat_liveness::cause::Account;
 use fleetbeat_liveness::fence::{Fence, InstanceId};
 use fleetbeat_liveness::retune::Revised;
 use fleetbeat_proto::PROTOCOL;
-use fleetbeat_proto::v1::Hello;
+use fleetbeat_proto::v1::{Hello, LastEnding, last_ending};
 use uuid::Uuid;
 
 use crate::registry::Facts;
@@ -26,6 +27,9 @@ pub(super) struct Greeting {
     pub(super) facts: Facts,
     pub(super) applied: Option<Revised>,
     pub(super) volatile_state: bool,
+    pub(super) ip: IpAddr,
+    pub(super) account: Option<Account>,
+    pub(super) wall_unix_us: Option<i64>,
 }
 
 /// Which field of a Hello is wrong, and how.
@@ -100,7 +104,22 @@ impl Greeting {
             facts,
             applied,
             volatile_state,
+            ip: peer.ip().to_canonical(),
+            account: hello.last_ending.as_ref().and_then(account),
+            wall_unix_us: hello.wall_unix_us,
         })
+    }
+}
+
+/// A kind of a later version says nothing.
+fn account(ending: &LastEnding) -> Option<Account> {
+    match ending.cause() {
+        last_ending::Cause::ServerSilent => Some(Account::ServerSilent),
+        last_ending::Cause::TransportError => Some(Account::TransportError),
+        last_ending::Cause::Bye => Some(Account::Told),
+        last_ending::Cause::Suspend => Some(Account::Suspend),
+        last_ending::Cause::Goodbye => Some(Account::Goodbye),
+        last_ending::Cause::Unspecified => None,
     }
 }
 

@@ -6,11 +6,26 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use fleetbeat_liveness::path::Kernel;
 use fleetbeat_liveness::{Keepalive, SocketOptions};
+use nix::libc;
+use nix::sys::socket::{getsockopt, sockopt::GetStruct};
 use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
+
+/// `TCP_INFO` of a socket.
+#[derive(Clone, Copy, Debug)]
+struct TcpInfo;
+
+nix::getsockopt_impl!(
+    TcpInfo,
+    libc::IPPROTO_TCP,
+    libc::TCP_INFO,
+    libc::tcp_info,
+    GetStruct<libc::tcp_info>
+);
 
 /// A TCP socket that can change its runtime: a gate completes the TLS handshake on its own thread and
 /// hands the stream to a lane.
@@ -99,6 +114,16 @@ impl Io {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Waiting::Nothing,
             Err(_) => Waiting::End,
         }
+    }
+
+    /// What the kernel tells of the connection; `None` where it tells nothing.
+    pub(super) fn kernel(&self) -> Option<Kernel> {
+        let info = getsockopt(self.wire().stream().ok()?, TcpInfo).ok()?;
+        Some(Kernel {
+            ack_age: Duration::from_millis(info.tcpi_last_ack_recv.into()),
+            unacked: info.tcpi_unacked,
+            retransmits: info.tcpi_retransmits.into(),
+        })
     }
 
     /// Options of a socket on which no session says anything yet.

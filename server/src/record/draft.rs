@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fleetbeat_liveness::fence::Fence;
+use fleetbeat_liveness::grounds::Grounds;
 use fleetbeat_proto::v1::CloseReason;
 use time::OffsetDateTime;
 use uuid::Uuid;
@@ -13,9 +14,10 @@ use crate::registry::{AgentView, Entry, Session, Transition};
 use crate::store::agents::{Identity, State};
 use crate::store::batch::Batch;
 use crate::store::events::{Happened, Kind};
+use crate::store::facts::Facts;
 use crate::store::metrics::Bucket;
 use crate::store::runs::Run;
-use crate::store::sessions::{Closed, Opened};
+use crate::store::sessions::{Caused, Closed, Opened};
 use crate::store::tuning::{Answer, Outcome};
 
 /// An answer to a push that took longer is noted.
@@ -135,15 +137,57 @@ impl<'r> Draft<'r> {
             } => {
                 self.closed(&session, reason, &detail, at);
             }
-            Transition::Verdict { to, because, .. } => {
+            Transition::Verdict { to, grounds, .. } => {
                 let session = view.session.as_ref().map(|session| session.id);
                 self.event(
                     view.id,
                     session,
                     at,
                     Kind::VerdictChanged(to.into()),
-                    because,
+                    grounds.to_string(),
                 );
+                self.resting_on(grounds_of(&grounds));
+            }
+            Transition::Condition {
+                condition,
+                began,
+                detail,
+            } => {
+                let kind = if began {
+                    Kind::ConditionBegan
+                } else {
+                    Kind::ConditionEnded
+                };
+                let session = view.session.as_ref().map(|session| session.id);
+                self.event(view.id, session, at, kind, format!("{condition}: {detail}"));
+                self.resting_on(Facts {
+                    condition: Some(condition.as_str().to_owned()),
+                    ..Facts::default()
+                });
+            }
+            Transition::CauseSettled {
+                session: session_id,
+                settled,
+            } => {
+                let cause = settled.cause;
+                self.batch.causes.push(Caused {
+                    session_id,
+                    cause: cause.into(),
+                });
+                let detail = format!("{cause}: {}", settled.because);
+                self.event(view.id, Some(session_id), at, Kind::CauseSettled, detail);
+                self.resting_on(Facts {
+                    cause: Some(cause.as_str().to_owned()),
+                    ..Facts::default()
+                });
+            }
+            Transition::Renamed { from, to } => {
+                let detail = format!("was called {from}, is called {to}");
+                self.event(view.id, None, at, Kind::Renamed, detail);
+            }
+            Transition::Overdue { grounds } => {
+                self.event(view.id, None, at, Kind::Overdue, grounds.to_string());
+                self.resting_on(grounds_of(&grounds));
             }
             Transition::TuningAnswered {
                 session,
@@ -272,7 +316,22 @@ impl<'r> Draft<'r> {
             server_id: self.run.server_id,
             kind,
             detail,
+            facts: None,
         });
+    }
+
+    /// What the last event rests on.
+    fn resting_on(&mut self, facts: Facts) {
+        if let Some(event) = self.batch.events.last_mut() {
+            event.facts = Some(facts);
+        }
+    }
+}
+
+fn grounds_of(grounds: &Grounds) -> Facts {
+    Facts {
+        grounds: Some(grounds.into()),
+        ..Facts::default()
     }
 }
 
@@ -287,6 +346,10 @@ fn ends_untold(entries: &[Entry]) -> Option<Uuid> {
             Transition::Coalesced { .. } => return open,
             Transition::SessionClosed { .. }
             | Transition::Verdict { .. }
+            | Transition::Condition { .. }
+            | Transition::CauseSettled { .. }
+            | Transition::Renamed { .. }
+            | Transition::Overdue { .. }
             | Transition::TuningAnswered { .. }
             | Transition::Refused { .. } => {}
         }
@@ -321,6 +384,7 @@ pub(super) fn sorted(mut batch: Batch) -> Batch {
     batch.identities.sort_by_key(|row| row.agent_id);
     batch.opened.sort_by_key(|row| row.session_id);
     batch.closed.sort_by_key(|row| row.session_id);
+    batch.causes.sort_by_key(|row| row.session_id);
     batch.states.sort_by_key(|row| row.agent_id);
     batch.events.sort_by_key(|row| row.at);
     batch

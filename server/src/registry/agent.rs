@@ -2,8 +2,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use fleetbeat_liveness::adaptive::Limits;
+use fleetbeat_liveness::condition::Condition;
 use fleetbeat_liveness::expectation::Expectation;
 use fleetbeat_liveness::fence::{Fence, Held};
+use fleetbeat_liveness::grounds::Grounds;
 use fleetbeat_liveness::moment::Moment;
 use fleetbeat_liveness::policy::Attributes;
 use fleetbeat_liveness::retune::Revised;
@@ -12,8 +14,10 @@ use parking_lot::{Mutex, MutexGuard};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
+use super::conditions::{Standing, Symptoms};
 use super::dirty::Mark;
 use super::journal::Journal;
+use super::loss::{Departure, Losses, Parting};
 use super::{Entry, Session, Transition};
 
 /// One agent that this server knows, with or without a session.
@@ -25,6 +29,7 @@ pub struct Agent {
     state: Mutex<State>,
     pub(super) judged: Mark,
     pub(super) recorded: Mark,
+    pub(super) flagged: Mark,
 }
 
 /// What an agent tells about itself; attributes, never keys.
@@ -60,6 +65,8 @@ pub(super) struct State {
     pub verdict: Verdict,
     pub since: OffsetDateTime,
     pub because: String,
+    /// What `because` rests on; `None` when an earlier run of the server reached the verdict.
+    pub grounds: Option<Arc<Grounds>>,
     /// Of the session that ended last.
     pub last: Option<Last>,
     pub applied: Option<Revised>,
@@ -70,7 +77,14 @@ pub(super) struct State {
     pub returning: Option<Moment>,
     /// When an `unknown` agent has had its fair chance to come back.
     pub decide_at: Option<Moment>,
-    pub twin_seen: bool,
+    /// How the last session ended, while the agent has none.
+    pub parting: Option<Box<Parting>>,
+    /// The agent left and said when it means to be back.
+    pub departure: Option<Box<Departure>>,
+    pub losses: Losses,
+    pub symptoms: Symptoms,
+    /// What is the case beside the verdict, at most one of each kind.
+    pub conditions: Vec<Standing>,
     pub journal: Journal,
 }
 
@@ -91,6 +105,8 @@ pub struct Watch {
     pub verdict: Verdict,
     pub last: Option<Last>,
     pub decide_at: Option<Moment>,
+    /// By when an agent that left means to be back.
+    pub back_by: Option<Moment>,
 }
 
 impl Agent {
@@ -103,12 +119,17 @@ impl Agent {
             verdict: Verdict::Unknown,
             since: now,
             because: "never heard of".to_owned(),
+            grounds: None,
             last: None,
             applied: None,
             last_seen: None,
             returning: None,
             decide_at: None,
-            twin_seen: false,
+            parting: None,
+            departure: None,
+            losses: Losses::default(),
+            symptoms: Symptoms::default(),
+            conditions: Vec::new(),
             journal: Journal::default(),
         };
         Self {
@@ -117,6 +138,7 @@ impl Agent {
             state: Mutex::new(state),
             judged: Mark::default(),
             recorded: Mark::default(),
+            flagged: Mark::default(),
         }
     }
 
@@ -142,7 +164,15 @@ impl Agent {
             verdict: state.verdict,
             last: state.last,
             decide_at: state.decide_at,
+            back_by: state.departure.as_ref().map(|departure| departure.by),
         }
+    }
+
+    /// What is the case with it beside its verdict.
+    #[must_use]
+    pub fn conditions(&self) -> Vec<Condition> {
+        let state = self.lock();
+        state.conditions.iter().map(|one| one.condition).collect()
     }
 
     /// Takes the transitions that wait for the recorder, oldest first.
@@ -161,17 +191,25 @@ impl State {
     }
 
     /// Changes the verdict and writes it down; false when it stands already.
-    pub(super) fn judge(&mut self, to: Verdict, because: String, at: OffsetDateTime) -> bool {
+    pub(super) fn judge(&mut self, to: Verdict, grounds: Grounds, at: OffsetDateTime) -> bool {
         let from = self.verdict;
         if from == to {
             return false;
         }
         self.verdict = to;
         self.since = at;
-        self.because.clone_from(&because);
+        let grounds = self.rest_on(grounds);
         self.journal
-            .push(at, Transition::Verdict { from, to, because });
+            .push(at, Transition::Verdict { from, to, grounds });
         true
+    }
+
+    /// Explains the verdict by `grounds`.
+    pub(super) fn rest_on(&mut self, grounds: Grounds) -> Arc<Grounds> {
+        self.because = grounds.to_string();
+        let grounds = Arc::new(grounds);
+        self.grounds = Some(Arc::clone(&grounds));
+        grounds
     }
 }
 

@@ -6,10 +6,13 @@ use std::time::Duration;
 
 use fleetbeat_liveness::backoff::absence_grace;
 use fleetbeat_liveness::expectation::Expectation;
+use fleetbeat_liveness::grounds::Trigger;
+use fleetbeat_liveness::moment::Moment;
 use fleetbeat_liveness::verdict::Verdict;
 use fleetbeat_proto::v1::CloseReason;
 
 use super::agent::{Last, State};
+use super::loss::{Departure, Parting, loss_of};
 use super::{Ending, Farewell, Registry, Session, Transition};
 
 impl Registry {
@@ -25,15 +28,33 @@ impl Registry {
         let ending = Ending {
             reason,
             detail: detail.to_owned(),
+            back_within: None,
         };
+        self.conclude(session, ending, bye)
+    }
+
+    /// The agent said goodbye.
+    pub fn leave(&self, session: &Arc<Session>, detail: &str, back_within: Option<Duration>) {
+        let ending = Ending {
+            reason: CloseReason::Goodbye,
+            detail: detail.to_owned(),
+            back_within,
+        };
+        self.conclude(session, ending, None);
+    }
+
+    fn conclude(&self, session: &Arc<Session>, ending: Ending, bye: Option<Farewell>) -> bool {
         if !session.decide(ending) {
             return false;
         }
         session.owe_nothing();
         let agent = &session.agent;
         let mut state = agent.lock();
-        if state.seats(session) {
-            self.unseat(&mut state, session, reason, detail);
+        if let Some(ending) = session.ending()
+            && state.seats(session)
+        {
+            self.unseat(&mut state, session, ending);
+            self.review_locked(agent, &mut state);
         }
         drop(state);
         self.touch(agent);
@@ -45,8 +66,9 @@ impl Registry {
         true
     }
 
-    fn unseat(&self, state: &mut State, session: &Session, reason: CloseReason, detail: &str) {
+    fn unseat(&self, state: &mut State, session: &Session, ending: &Ending) {
         let (now, wall) = (self.clock.now(), self.clock.wall());
+        let reason = ending.reason;
         let heard = session.last_heard();
         let beaten = session.totals().beats > 0;
         let opened = match state.returning {
@@ -65,30 +87,42 @@ impl Registry {
             expectation,
             lane: session.lane,
         });
-        let ended = format!(
-            "session {} ended: {}, {detail}",
-            session.fence,
-            reason.word()
-        );
+        let how = how(ending);
+        state.parting = Some(Box::new(Parting {
+            silence: session.silence(now),
+            promise: session.promise(),
+            how: how.clone(),
+        }));
         let own = self.lived_through(opened, now);
         let stall = own.max(session.gauge.lived_through(opened, now));
-        if let Some(stall) = stall.filter(|stall| ours(reason, beaten, *stall, &expectation)) {
+        let stall = stall.filter(|stall| ours(reason, beaten, *stall, &expectation));
+        match loss_of(reason) {
+            Some(loss) => state.lose(session, loss, stall.is_some(), now),
+            None => state.lose_nothing(),
+        }
+        if let Some(stall) = stall {
             let fair = absence_grace(
                 self.session_count(),
                 self.reconnect_per_s,
                 expectation.offline_at_most,
             );
             state.decide_at = Some(now + fair);
-            let because = format!("the server had been deaf for {stall:.3?}; {ended}");
-            state.judge(Verdict::Unknown, because, wall);
-        } else {
-            state.judge(verdict_after(reason), ended, wall);
+            let grounds = session.grounds(Trigger::ServerDeaf { stall, how }, now);
+            state.judge(Verdict::Unknown, grounds, wall);
+            return;
         }
+        state.departure = departure(ending, now);
+        let grounds = if reason == CloseReason::MissedHeartbeats {
+            self.conviction(session, now)
+        } else {
+            session.grounds(trigger(session, ending, how), now)
+        };
+        state.judge(verdict_after(reason), grounds, wall);
     }
 
     /// Writes down the end of a session whose task has stopped.
     pub fn settle(&self, session: &Arc<Session>) {
-        let Some(Ending { reason, detail }) = session.ending().cloned() else {
+        let Some(Ending { reason, detail, .. }) = session.ending().cloned() else {
             return;
         };
         session.meter.closed(reason);
@@ -103,6 +137,32 @@ impl Registry {
         agent.lock().journal.push(self.clock.wall(), what);
         self.record.mark(agent, &agent.recorded, agent.number);
     }
+}
+
+fn how(ending: &Ending) -> String {
+    if ending.reason == CloseReason::Goodbye {
+        return ending.detail.clone();
+    }
+    format!("{}, {}", ending.reason.word(), ending.detail)
+}
+
+fn trigger(session: &Session, ending: &Ending, how: String) -> Trigger {
+    if ending.reason == CloseReason::Goodbye {
+        let back_within = ending.back_within;
+        return Trigger::Left { how, back_within };
+    }
+    let fence = session.fence;
+    Trigger::Ended { fence, how }
+}
+
+/// By when the agent means to be back.
+fn departure(ending: &Ending, now: Moment) -> Option<Box<Departure>> {
+    let within = ending.back_within?;
+    Some(Box::new(Departure {
+        by: now + within,
+        within,
+        how: ending.detail.clone(),
+    }))
 }
 
 /// Whether an ending so soon after a stall may be the server's own doing: the agent gave it up, or had

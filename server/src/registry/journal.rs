@@ -2,7 +2,10 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+use fleetbeat_liveness::cause::Settled;
+use fleetbeat_liveness::condition::Condition;
 use fleetbeat_liveness::fence::{Fence, InstanceId};
+use fleetbeat_liveness::grounds::Grounds;
 use fleetbeat_liveness::verdict::Verdict;
 use fleetbeat_proto::v1::CloseReason;
 use time::OffsetDateTime;
@@ -39,8 +42,20 @@ pub enum Transition {
     Verdict {
         from: Verdict,
         to: Verdict,
-        because: String,
+        grounds: Arc<Grounds>,
     },
+    /// A condition began, or ended.
+    Condition {
+        condition: Condition,
+        began: bool,
+        detail: String,
+    },
+    /// The agent returned, and it is known why this session was lost.
+    CauseSettled { session: Uuid, settled: Settled },
+    /// The agent goes by another name.
+    Renamed { from: String, to: String },
+    /// An agent that left is not back by the time it told.
+    Overdue { grounds: Arc<Grounds> },
     /// `refusal` is empty when the agent applied the revision. `took` runs from push to answer.
     TuningAnswered {
         session: Uuid,
@@ -94,6 +109,8 @@ impl Journal {
 
 #[cfg(test)]
 mod tests {
+    use fleetbeat_liveness::grounds::Trigger;
+
     use super::*;
 
     #[test]
@@ -102,8 +119,9 @@ mod tests {
         let at = |n: usize| OffsetDateTime::UNIX_EPOCH + Duration::from_secs(n as u64);
         for n in 0..HELD + 10 {
             let because = n.to_string();
+            let grounds = Arc::new(Grounds::bare(Trigger::Doubt { because }));
             let (from, to) = (Verdict::Online, Verdict::Suspect);
-            journal.push(at(n), Transition::Verdict { from, to, because });
+            journal.push(at(n), Transition::Verdict { from, to, grounds });
         }
         let entries = journal.take();
         assert_eq!(entries.len(), HELD);

@@ -3,6 +3,7 @@ use std::sync::{Arc, Weak};
 use std::task::Waker;
 
 use fleetbeat_liveness::moment::Moment;
+use fleetbeat_liveness::path::Kernel;
 use futures_util::task::AtomicWaker;
 use parking_lot::Mutex;
 
@@ -15,7 +16,10 @@ pub struct Link {
     sessions: Mutex<Vec<Weak<Session>>>,
     /// The kernel's buffer was seen empty at this moment, after everything before was read.
     quiet_at: AtomicU64,
+    /// What the kernel told of the connection last, and when.
+    kernel: Mutex<Option<(Moment, Kernel)>>,
     peek: AtomicBool,
+    account: AtomicBool,
     retuned: AtomicBool,
 }
 
@@ -43,6 +47,26 @@ impl Link {
     pub(super) fn request_peek(&self) {
         self.peek.store(true, Ordering::Release);
         self.waker.wake();
+    }
+
+    pub(super) fn request_account(&self) {
+        self.account.store(true, Ordering::Release);
+        self.waker.wake();
+    }
+
+    /// Whether somebody wants to know what the kernel tells of the connection; clears the request.
+    #[must_use]
+    pub fn take_account(&self) -> bool {
+        self.account.swap(false, Ordering::AcqRel)
+    }
+
+    /// The kernel's account at `now`.
+    pub fn tell(&self, now: Moment, kernel: Kernel) {
+        *self.kernel.lock() = Some((now, kernel));
+    }
+
+    pub(super) fn kernel(&self) -> Option<(Moment, Kernel)> {
+        *self.kernel.lock()
     }
 
     pub(super) fn apply_socket_options(&self) {

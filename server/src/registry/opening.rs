@@ -1,20 +1,25 @@
 //! A session opens: the highest fence takes the agent's seat.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use fleetbeat_liveness::admission::Entry;
 use fleetbeat_liveness::backoff::reconnect_spread;
+use fleetbeat_liveness::cause::{Account, Loss};
 use fleetbeat_liveness::fence::{Claim, Fence, Held, InstanceId, claim, claim_without_proof};
+use fleetbeat_liveness::grounds::{Grounds, Trigger};
 use fleetbeat_liveness::moment::Moment;
 use fleetbeat_liveness::retune::Revised;
+use fleetbeat_liveness::skew::Skew;
 use fleetbeat_liveness::tuning::Tuning;
 use fleetbeat_liveness::verdict::Verdict;
 use fleetbeat_proto::v1::{CloseReason, TuningPush};
 use uuid::Uuid;
 
 use super::agent::State;
+use super::loss::Returned;
 use super::roster::AGENTS_MOST;
 use super::{Agent, Facts, Farewell, Link, Outbox, Registry, Session, Transition, session};
 
@@ -38,6 +43,12 @@ pub struct Opening {
     /// What the agent says it runs.
     pub applied: Option<Revised>,
     pub volatile_state: bool,
+    /// Where the agent connects from.
+    pub ip: IpAddr,
+    /// How it says that its session before ended.
+    pub account: Option<Account>,
+    /// Its wall clock, microseconds since the Unix epoch.
+    pub wall_unix_us: Option<i64>,
     pub lane: usize,
     pub outbox: Arc<Outbox>,
     pub link: Arc<Link>,
@@ -77,6 +88,7 @@ impl Registry {
         let told = opening.applied;
         let mut state = agent.lock();
         if let Err(refused) = self.admit(&agent, &mut state, &opening, now) {
+            self.review_locked(&agent, &mut state);
             drop(state);
             self.record.mark(&agent, &agent.recorded, agent.number);
             return Err(refused);
@@ -95,14 +107,16 @@ impl Registry {
             address: opening.facts.address.clone(),
             now,
             wall,
-            outbox: opening.outbox,
-            link: opening.link,
+            outbox: Arc::clone(&opening.outbox),
+            link: Arc::clone(&opening.link),
             meter,
             gauge,
             in_force: told.unwrap_or(base),
             acknowledged: told,
         });
+        self.compare(&mut state, &session, &opening);
         let older = Self::seat(&mut state, &session, opening.facts, opening.instance);
+        self.review_locked(&agent, &mut state);
         drop(state);
         self.touch(&agent);
         if let Some(older) = older {
@@ -144,7 +158,8 @@ impl Registry {
                 );
                 state.decide_at = Some(now + latest + deadline);
                 let because = format!("said Hello, and was told to come back in {earliest:.1?}");
-                state.judge(Verdict::Unknown, because, self.clock.wall());
+                let grounds = state.absent_grounds(Trigger::Doubt { because }, now);
+                state.judge(Verdict::Unknown, grounds, self.clock.wall());
                 drop(state);
                 self.touch(&agent);
             }
@@ -162,7 +177,13 @@ impl Registry {
         let incumbent_lives = state.session.as_ref().is_some_and(|session| {
             now.since(session.last_heard()) < session.expectation().suspect_after
         });
-        let judged = if opening.volatile_state || !incumbent_lives {
+        let spoke = |session: &Arc<Session>| session.last_heard() > session.opened;
+        let clone = state.symptoms.twins.returns(opening.instance)
+            && incumbent_lives
+            && state.session.as_ref().is_some_and(spoke);
+        let judged = if clone {
+            Claim::Twins
+        } else if opening.volatile_state || !incumbent_lives {
             claim_without_proof(state.held.as_ref(), opening.fence, opening.instance)
         } else {
             claim(state.held.as_ref(), opening.fence, opening.instance)
@@ -194,7 +215,9 @@ impl Registry {
                 )
             },
             Claim::Twins => {
-                state.twin_seen = true;
+                state.symptoms.twins.prove(now);
+                let (here, there) = (&state.facts.address, &opening.facts.address);
+                state.symptoms.rivals = Some(Box::new((here.clone(), there.clone())));
                 let detail = format!(
                     "agent {} runs twice as incarnation {}: at {} and at {}; give one of them a \
                      state directory of its own",
@@ -217,6 +240,41 @@ impl Registry {
         Err(Refused(farewell))
     }
 
+    /// What the Hello says beside the session that ended, or that it replaces.
+    fn compare(&self, state: &mut State, session: &Session, opening: &Opening) {
+        let (now, wall) = (session.opened, session.opened_wall);
+        let deaf = |opened| {
+            let own = self.lived_through(opened, now);
+            own.max(session.gauge.lived_through(opened, now))
+        };
+        let older = state.session.clone();
+        if let Some(older) = &older {
+            state.lose(older, Loss::Replaced, deaf(older.opened).is_some(), now);
+        }
+        let (from, to) = (&state.facts.name, &opening.facts.name);
+        if from != to && state.fence.is_some() {
+            let (from, to) = (from.clone(), to.clone());
+            state.journal.push(wall, Transition::Renamed { from, to });
+        }
+        let returned = Returned {
+            instance: opening.instance,
+            boot_id: &opening.facts.boot_id,
+            account: opening.account,
+        };
+        state.settle_loss(&returned, wall);
+        let alive = older
+            .is_some_and(|older| now.since(older.last_heard()) < older.expectation().suspect_after);
+        let symptoms = &mut state.symptoms;
+        let twins = &mut symptoms.twins;
+        twins.seated(opening.instance, opening.ip, alive, now);
+        symptoms.volatile_state = opening.volatile_state;
+        let unread = deaf(Moment::ZERO).unwrap_or_default();
+        let server_us = wall.unix_timestamp_nanos() / 1_000;
+        let server_us = i64::try_from(server_us).unwrap_or(i64::MAX);
+        let told = opening.wall_unix_us;
+        symptoms.skew = told.and_then(|agent_us| Skew::of(agent_us, server_us, unread));
+    }
+
     fn seat(
         state: &mut State,
         session: &Arc<Session>,
@@ -225,8 +283,6 @@ impl Registry {
     ) -> Option<Arc<Session>> {
         let wall = session.opened_wall;
         let (fence, address) = (session.fence, session.address.clone());
-        let same_instance = state.held.is_some_and(|held| held.instance == instance);
-        state.twin_seen &= same_instance;
         state.held = Some(Held { fence, instance });
         state.fence = Some(fence);
         state.facts = Arc::new(facts);
@@ -235,6 +291,8 @@ impl Registry {
         let before = before.or(state.last.map(|last| last.opened));
         state.returning = state.returning.or(before);
         state.last = None;
+        state.parting = None;
+        state.departure = None;
         let opened = Transition::SessionOpened {
             session: session.id,
             instance,
@@ -242,7 +300,8 @@ impl Registry {
             address,
         };
         state.journal.push(wall, opened);
-        state.judge(Verdict::Online, format!("opened session {fence}"), wall);
+        let opened = Grounds::bare(Trigger::Opened { fence });
+        state.judge(Verdict::Online, opened, wall);
         state.session.replace(Arc::clone(session))
     }
 

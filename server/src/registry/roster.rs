@@ -6,6 +6,7 @@ use std::time::Duration;
 use fleetbeat_liveness::admission::Admission;
 use fleetbeat_liveness::backoff::reconnect_spread;
 use fleetbeat_liveness::deafness::Deafness;
+use fleetbeat_liveness::grounds::{Grounds, Trigger};
 use fleetbeat_liveness::hearing::Counts;
 use fleetbeat_liveness::moment::Moment;
 use fleetbeat_liveness::policy::PolicySet;
@@ -38,6 +39,10 @@ pub struct Registry {
     pub(super) record: Dirty<Agent>,
     /// Sessions with answers to a push.
     pub(super) answers: Dirty<Session>,
+    /// Agents with a condition that may end by itself.
+    pub(super) flagged: Dirty<Agent>,
+    /// When those were looked at last.
+    pub(super) swept: AtomicU64,
     pub(super) sessions: AtomicU64,
     /// No session opens any more.
     draining: AtomicBool,
@@ -89,6 +94,8 @@ impl Registry {
             judge: Dirty::default(),
             record: Dirty::default(),
             answers: Dirty::default(),
+            flagged: Dirty::default(),
+            swept: AtomicU64::new(0),
             sessions: AtomicU64::new(0),
             draining: AtomicBool::new(false),
             told: AtomicU64::new(0),
@@ -301,9 +308,9 @@ impl Registry {
             known.verdict,
             Verdict::Online | Verdict::Suspect | Verdict::Unknown
         ) {
-            let because = "the server was away and has not heard of it since".to_owned();
+            let grounds = Grounds::bare(Trigger::ServerAway);
             state.decide_at = Some(decide_at);
-            state.judge(Verdict::Unknown, because, self.clock.wall());
+            state.judge(Verdict::Unknown, grounds, self.clock.wall());
             drop(state);
             self.touch(&agent);
         } else {

@@ -4,8 +4,10 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use fleetbeat_liveness::adaptive::Limits;
+use fleetbeat_liveness::beat::Promise;
 use fleetbeat_liveness::expectation::Expectation;
 use fleetbeat_liveness::fence::Fence;
+use fleetbeat_liveness::grounds::Heard;
 use fleetbeat_liveness::moment::Moment;
 use fleetbeat_liveness::retune::{Answer, Effect, Outcome, Retune, Revised};
 use fleetbeat_liveness::rtt;
@@ -19,6 +21,7 @@ use uuid::Uuid;
 use super::dirty::Mark;
 use super::owed::rate;
 use super::rtt_meter::{RttMeter, bump};
+use super::vitals::Vitals;
 use super::{Agent, GroupMeter, LaneGauge, Link, Outbox};
 
 /// One stream of one agent, from Hello to its close.
@@ -43,16 +46,21 @@ pub struct Session {
     pinged: AtomicU64,
     beats: AtomicU64,
     rtt: RttMeter,
+    pub vitals: Vitals,
     /// W of the tuning that the agent runs, nanoseconds.
     late_above: AtomicU64,
     /// Every how many PINGs one is answered.
     pong_every: AtomicU64,
     offline_after: AtomicU64,
+    /// When the push was made that waits for its answer; 0 without one.
+    pushed: AtomicU64,
     tuning: Mutex<TuningState>,
     /// What it counts for in what its lane and group are owed.
     owes: AtomicI64,
     /// The agent is not counted as online: the next message has to say so.
     attention: AtomicBool,
+    /// When the agent was heard last before that.
+    silent_since: AtomicU64,
     /// When the judge asked for a conviction; 0 while it did not.
     nominated: AtomicU64,
     ending: OnceLock<Ending>,
@@ -65,6 +73,8 @@ pub struct Session {
 pub struct Ending {
     pub reason: CloseReason,
     pub detail: String,
+    /// The agent means to be back within this time.
+    pub back_within: Option<Duration>,
 }
 
 /// One answer of an agent to a push.
@@ -81,6 +91,7 @@ pub struct Answered {
 #[derive(Debug)]
 struct TuningState {
     retune: Retune,
+    promise: Promise,
     acknowledged: Option<Revised>,
     pushed: Option<Pushed>,
     answers: Vec<Answered>,
@@ -146,11 +157,14 @@ impl Session {
             pinged: AtomicU64::new(opened.now.as_nanos()),
             beats: AtomicU64::new(0),
             rtt: RttMeter::default(),
+            vitals: Vitals::default(),
             late_above: AtomicU64::new(0),
             pong_every: AtomicU64::new(1),
             offline_after: AtomicU64::new(0),
+            pushed: AtomicU64::new(0),
             tuning: Mutex::new(TuningState {
                 retune,
+                promise: Promise::new(opened.now, opened.in_force.tuning.interval()),
                 acknowledged: opened.acknowledged,
                 pushed: None,
                 answers: Vec::new(),
@@ -158,6 +172,7 @@ impl Session {
             }),
             owes: AtomicI64::new(0),
             attention: AtomicBool::new(false),
+            silent_since: AtomicU64::new(0),
             nominated: AtomicU64::new(0),
             ending: OnceLock::new(),
             waker: AtomicWaker::new(),
@@ -170,9 +185,10 @@ impl Session {
 
     // ------------------------------------------------ the beat (the session's own task)
 
-    /// A valid message arrived at `now`. True when the agent is not counted as online and somebody
+    /// A valid message of this kind arrived at `now`. True when the agent is not counted as online and somebody
     /// has to be told that it is back.
-    pub fn heard(&self, now: Moment) -> bool {
+    pub fn heard(&self, now: Moment, kind: Heard) -> bool {
+        self.vitals.heard(kind);
         self.heard.store(now.as_nanos(), Ordering::Release);
         self.gauge.heard(self.afar);
         self.attention.load(Ordering::Acquire)
@@ -250,6 +266,23 @@ impl Session {
         self.ending.get()
     }
 
+    /// When the silence began for which the agent was not counted as online last.
+    pub(super) fn silent_since(&self) -> Moment {
+        Moment::from_nanos(self.silent_since.load(Ordering::Relaxed))
+    }
+
+    pub(super) fn promise(&self) -> Promise {
+        self.tuning.lock().promise
+    }
+
+    /// For how long the last push has waited for its answer; zero when none waits.
+    pub(super) fn unanswered(&self, now: Moment) -> Duration {
+        match self.pushed.load(Ordering::Relaxed) {
+            0 => Duration::ZERO,
+            pushed => now.since(Moment::from_nanos(pushed)),
+        }
+    }
+
     /// What the agent acknowledged last, here or before; `None` when it never did.
     #[must_use]
     pub fn acknowledged(&self) -> Option<Revised> {
@@ -298,6 +331,7 @@ impl Session {
         }
         state.retune.push(revised);
         self.publish(&state.retune);
+        self.pushed.store(now.as_nanos().max(1), Ordering::Relaxed);
         state.pushed = Some(Pushed {
             revision: revised.revision,
             at: now,
@@ -320,6 +354,7 @@ impl Session {
         }
         state.retune.push(revised);
         self.publish(&state.retune);
+        self.pushed.store(now.as_nanos().max(1), Ordering::Relaxed);
         let traceparent = String::new();
         state.pushed = Some(Pushed {
             revision: revised.revision,
@@ -341,6 +376,11 @@ impl Session {
         }
         // A beat is owed from here on, within the T that is in force.
         self.pinged.fetch_max(now.as_nanos(), Ordering::Relaxed);
+        let interval = state.retune.applied().tuning.interval();
+        state.promise.retuned(now, interval);
+        if state.retune.waiting().is_none() {
+            self.pushed.store(0, Ordering::Relaxed);
+        }
         state.refused = refused.then(|| (revision, reason.to_owned()));
         if !refused {
             state.acknowledged = Some(*state.retune.applied());
@@ -408,7 +448,18 @@ impl Session {
     // ------------------------------------------------ nomination and end
 
     pub(super) fn set_attention(&self, on: bool) {
+        if on {
+            self.silent_since
+                .store(self.heard.load(Ordering::Acquire), Ordering::Relaxed);
+        }
         self.attention.store(on, Ordering::Release);
+    }
+
+    /// Asks the agent, and the kernel, for a sign of life.
+    pub fn ask(&self, nonce: u64, now: Moment) {
+        self.vitals.asked_at(now);
+        self.outbox.check(nonce);
+        self.link.request_account();
     }
 
     /// Asks the session's own task to convict or to spare itself.

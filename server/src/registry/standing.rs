@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fleetbeat_liveness::backoff::absence_grace;
+use fleetbeat_liveness::grounds::Trigger;
 use fleetbeat_liveness::retune::{Answer, Revised};
 use fleetbeat_liveness::verdict::Verdict;
 
@@ -18,7 +19,10 @@ impl Registry {
             return;
         }
         session.set_attention(false);
-        let changed = state.judge(Verdict::Online, "heard again".to_owned(), self.clock.wall());
+        let now = self.clock.now();
+        let after = session.last_heard().since(session.silent_since());
+        let grounds = session.grounds(Trigger::HeardAgain { after }, now);
+        let changed = state.judge(Verdict::Online, grounds, self.clock.wall());
         drop(state);
         if changed {
             self.touch(agent);
@@ -53,13 +57,15 @@ impl Registry {
     }
 
     /// The agent has been silent for T + W. False when it spoke, or another session sat down.
-    pub fn suspect(&self, session: &Arc<Session>, because: String) -> bool {
+    pub fn suspect(&self, session: &Arc<Session>) -> bool {
         let mut state = session.agent.lock();
         if !state.seats(session) {
             return false;
         }
         session.set_attention(true);
-        let changed = state.judge(Verdict::Suspect, because, self.clock.wall());
+        let limit = session.limits().suspect_after;
+        let grounds = session.grounds(Trigger::Silent { limit }, self.clock.now());
+        let changed = state.judge(Verdict::Suspect, grounds, self.clock.wall());
         drop(state);
         if changed {
             self.touch(&session.agent);
@@ -69,21 +75,23 @@ impl Registry {
 
     /// The lane of a live session is deaf: nobody can say.
     pub fn deaf(&self, session: &Arc<Session>) -> bool {
-        let because = format!(
-            "lane {} of the server does not read its sockets",
-            session.lane
-        );
-        self.unknown(session, because)
+        let lane = session.lane;
+        self.unknown(session, Trigger::LaneDeaf { lane })
     }
 
     /// The server cannot show that it would hear this session's agent: nobody can say.
-    pub fn unknown(&self, session: &Arc<Session>, because: String) -> bool {
+    pub fn doubt(&self, session: &Arc<Session>, because: String) -> bool {
+        self.unknown(session, Trigger::Doubt { because })
+    }
+
+    fn unknown(&self, session: &Arc<Session>, trigger: Trigger) -> bool {
         let mut state = session.agent.lock();
         if !state.seats(session) {
             return false;
         }
         session.set_attention(true);
-        let changed = state.judge(Verdict::Unknown, because, self.clock.wall());
+        let grounds = session.grounds(trigger, self.clock.now());
+        let changed = state.judge(Verdict::Unknown, grounds, self.clock.wall());
         drop(state);
         if changed {
             self.touch(&session.agent);
@@ -100,22 +108,50 @@ impl Registry {
         }
         let fair = absence_grace(self.session_count(), self.reconnect_per_s, deadline);
         state.decide_at = Some(self.clock.now() + fair);
-        let changed = state.judge(Verdict::Unknown, because, self.clock.wall());
+        let grounds = state.absent_grounds(Trigger::Doubt { because }, self.clock.now());
+        let changed = state.judge(Verdict::Unknown, grounds, self.clock.wall());
         drop(state);
         self.touch(agent);
         changed
     }
 
-    /// An agent without a session did not come back in time.
-    pub fn offline(&self, agent: &Arc<Agent>, because: String) -> bool {
+    /// An agent without a session did not come back within `limit` of its last message; or, without one, in
+    /// the time that it had after the server had been away.
+    pub fn offline(&self, agent: &Arc<Agent>, limit: Option<Duration>) -> bool {
         let mut state = agent.lock();
         if state.session.is_some() {
             return false;
         }
         state.decide_at = None;
-        let changed = state.judge(Verdict::Offline, because, self.clock.wall());
+        let how = state.parting.as_ref().map(|parting| parting.how.clone());
+        let how = how.unwrap_or_default();
+        let trigger = limit.map_or(Trigger::AwayTooLong, |limit| Trigger::NotBack {
+            limit,
+            how,
+        });
+        let grounds = state.absent_grounds(trigger, self.clock.now());
+        let changed = state.judge(Verdict::Offline, grounds, self.clock.wall());
         drop(state);
         self.touch(agent);
         changed
+    }
+
+    /// An agent that left is not back by the time it told; false when it is, or said nothing.
+    pub fn overdue(&self, agent: &Arc<Agent>) -> bool {
+        let mut state = agent.lock();
+        let Some(departure) = state.departure.take() else {
+            return false;
+        };
+        let trigger = Trigger::Overdue {
+            how: departure.how,
+            within: departure.within,
+        };
+        let grounds = state.absent_grounds(trigger, self.clock.now());
+        let grounds = state.rest_on(grounds);
+        let what = Transition::Overdue { grounds };
+        state.journal.push(self.clock.wall(), what);
+        drop(state);
+        self.touch(agent);
+        true
     }
 }

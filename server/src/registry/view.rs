@@ -2,6 +2,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fleetbeat_liveness::fence::Fence;
+use fleetbeat_liveness::grounds::Grounds;
 use fleetbeat_liveness::moment::Moment;
 use fleetbeat_liveness::retune::Revised;
 use fleetbeat_liveness::rtt;
@@ -9,7 +10,7 @@ use fleetbeat_liveness::verdict::Verdict;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::{Agent, Facts};
+use super::{Agent, Facts, Standing};
 
 /// An agent as people and the recorder see it, at one moment.
 #[derive(Clone, Debug)]
@@ -19,6 +20,7 @@ pub struct AgentView {
     pub verdict: Verdict,
     pub since: OffsetDateTime,
     pub because: String,
+    pub grounds: Option<Arc<Grounds>>,
     pub fence: Option<Fence>,
     /// Last valid message, by the wall clock.
     pub last_seen: Option<OffsetDateTime>,
@@ -27,7 +29,7 @@ pub struct AgentView {
     pub session: Option<SessionView>,
     /// What the agent acknowledged last.
     pub applied: Option<Revised>,
-    pub twin_seen: bool,
+    pub conditions: Vec<Standing>,
 }
 
 /// A live session at one moment.
@@ -40,8 +42,6 @@ pub struct SessionView {
     pub waiting_for: Option<Revised>,
     /// Revision and reason of the last refusal, until another is applied.
     pub refused: Option<(u64, String)>,
-    /// No PING for N·T + W while other messages arrive: the agent's beat loop is dead.
-    pub beatless: bool,
 }
 
 impl Agent {
@@ -60,8 +60,6 @@ impl Agent {
             rtt: session.rtt_window(),
             waiting_for: session.waiting_for(),
             refused: session.refused(),
-            beatless: now.since(session.last_pinged()) > session.expectation().beatless_after
-                && state.verdict == Verdict::Online,
         });
         let applied = state
             .session
@@ -73,12 +71,13 @@ impl Agent {
             verdict: state.verdict,
             since: state.since,
             because: state.because.clone(),
+            grounds: state.grounds.clone(),
             fence: state.fence,
             last_seen: age.map(|age| wall - age).or(state.last_seen),
             age: age.or_else(|| (wall - state.last_seen?).try_into().ok()),
             session,
             applied,
-            twin_seen: state.twin_seen,
+            conditions: state.conditions.clone(),
         }
     }
 }

@@ -34,6 +34,7 @@ pub struct Batch {
     pub identities: Vec<agents::Identity>,
     pub opened: Vec<sessions::Opened>,
     pub closed: Vec<sessions::Closed>,
+    pub causes: Vec<sessions::Caused>,
     pub states: Vec<agents::State>,
     pub events: Vec<events::Happened>,
     pub answers: Vec<tuning::Answer>,
@@ -69,6 +70,7 @@ impl Batch {
         self.identities.len()
             + self.opened.len()
             + self.closed.len()
+            + self.causes.len()
             + self.states.len()
             + self.events.len()
             + self.answers.len()
@@ -169,6 +171,7 @@ impl Writer<'_> {
         self.rows(&batch.identities).await?;
         self.rows(&batch.opened).await?;
         self.rows(&batch.closed).await?;
+        self.rows(&batch.causes).await?;
         self.rows(&batch.states).await?;
         self.rows(&batch.events).await?;
         self.rows(&batch.answers).await?;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use fleetbeat_liveness::fence::Fence;
 use fleetbeat_liveness::retune::Revised;
-use fleetbeat_proto::v1::{CloseReason, Verdict};
+use fleetbeat_proto::v1::{Cause, CloseReason, Verdict};
 
 /// One value of every row.
 pub(super) fn column<'r, R, T>(rows: &'r [R], of: impl Fn(&'r R) -> T) -> Vec<T> {
@@ -37,6 +37,14 @@ pub(super) fn reason_of(code: Option<i16>) -> Option<CloseReason> {
     code.and_then(|code| CloseReason::try_from(i32::from(code)).ok())
 }
 
+pub(super) fn cause_code(cause: Cause) -> i16 {
+    i16::try_from(cause as i32).unwrap_or(0)
+}
+
+pub(super) fn cause_of(code: Option<i16>) -> Option<Cause> {
+    code.and_then(|code| Cause::try_from(i32::from(code)).ok())
+}
+
 pub(super) fn verdict_code(verdict: Verdict) -> i16 {
     i16::try_from(verdict as i32).unwrap_or(0)
 }
@@ -65,6 +73,12 @@ pub(super) fn reason_name<S: serde::Serializer>(
     to: S,
 ) -> Result<S::Ok, S::Error> {
     to.serialize_str(reason.as_str_name())
+}
+
+/// For the JSON of a rejected row.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+pub(super) fn cause_name<S: serde::Serializer>(cause: &Cause, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(cause.as_str_name())
 }
 
 /// For the JSON of a rejected row.

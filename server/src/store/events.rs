@@ -3,12 +3,14 @@
 use fleetbeat_proto::v1::{CloseReason, Verdict};
 use serde::Serialize;
 use sqlx::postgres::PgRow;
+use sqlx::types::Json;
 use sqlx::{PgConnection, Row as _};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::batch::Row;
 use super::columns::{bigint, column, reason_code, reason_of, unsigned, verdict_code, verdict_of};
+use super::facts::Facts;
 use super::statement::{query, scalar};
 use super::{Error, Purpose, Store};
 
@@ -21,6 +23,13 @@ pub enum Kind {
     /// A Hello that was turned away.
     SessionRefused,
     VerdictChanged(#[serde(serialize_with = "super::columns::verdict_name")] Verdict),
+    ConditionBegan,
+    ConditionEnded,
+    CauseSettled,
+    /// The agent goes by another name.
+    Renamed,
+    /// An agent that left is not back by the time it told.
+    Overdue,
     TuningAcked(u64),
     TuningRefused(u64),
     /// Stands for transitions that found no room while Postgres was away.
@@ -36,6 +45,7 @@ pub struct Happened {
     pub server_id: Uuid,
     pub kind: Kind,
     pub detail: String,
+    pub facts: Option<Facts>,
 }
 
 /// An event as it stands in Postgres.
@@ -53,6 +63,7 @@ pub struct Event {
     pub verdict: Option<Verdict>,
     pub revision: Option<u64>,
     pub detail: String,
+    pub facts: Facts,
 }
 
 /// Whose events.
@@ -72,6 +83,11 @@ impl Kind {
             Self::SessionClosed(_) => "session_closed",
             Self::SessionRefused => "session_refused",
             Self::VerdictChanged(_) => "verdict_changed",
+            Self::ConditionBegan => "condition_began",
+            Self::ConditionEnded => "condition_ended",
+            Self::CauseSettled => "cause_settled",
+            Self::Renamed => "renamed",
+            Self::Overdue => "overdue",
             Self::TuningAcked(_) => "tuning_acked",
             Self::TuningRefused(_) => "tuning_refused",
             Self::HistoryIncomplete => "history_incomplete",
@@ -110,13 +126,13 @@ impl Row for Happened {
     async fn write(conn: &mut PgConnection, rows: &[Self]) -> Result<u64, sqlx::Error> {
         let done = query(
             "INSERT INTO session_events (at, agent_id, session_id, server_id, kind, close_reason, \
-                 verdict, revision, detail) \
+                 verdict, revision, detail, facts) \
              SELECT at, agent_id, session_id, server_id, kind, close_reason, verdict, revision, \
-                 detail \
+                 detail, facts \
              FROM UNNEST($1::timestamptz[], $2::uuid[], $3::uuid[], $4::uuid[], $5::text[], \
-                 $6::smallint[], $7::smallint[], $8::bigint[], $9::text[]) WITH ORDINALITY \
-                 AS r (at, agent_id, session_id, server_id, kind, close_reason, verdict, revision, \
-                 detail, place) \
+                 $6::smallint[], $7::smallint[], $8::bigint[], $9::text[], $10::jsonb[]) \
+                 WITH ORDINALITY AS r (at, agent_id, session_id, server_id, kind, close_reason, \
+                 verdict, revision, detail, facts, place) \
              ORDER BY place",
         )
         .bind(column(rows, |r| r.at))
@@ -128,6 +144,7 @@ impl Row for Happened {
         .bind(column(rows, |r| r.kind.verdict().map(verdict_code)))
         .bind(column(rows, |r| r.kind.revision().map(bigint)))
         .bind(column(rows, |r| &r.detail))
+        .bind(column(rows, |r| r.facts.as_ref().map(Json)))
         .execute(conn)
         .await?;
         Ok(done.rows_affected())
@@ -145,19 +162,19 @@ impl Store {
         let query = match scope {
             Scope::All => query(
                 "SELECT e.event_id, e.at, e.agent_id, a.name, a.group_name, e.session_id, e.kind, \
-                     e.close_reason, e.verdict, e.revision, e.detail \
+                     e.close_reason, e.verdict, e.revision, e.detail, e.facts \
                  FROM (SELECT * FROM session_events ORDER BY event_id DESC LIMIT $1) e \
                  LEFT JOIN agents a USING (agent_id) ORDER BY e.event_id DESC",
             ),
             Scope::Agent(_) => query(
                 "SELECT e.event_id, e.at, e.agent_id, a.name, a.group_name, e.session_id, e.kind, \
-                     e.close_reason, e.verdict, e.revision, e.detail \
+                     e.close_reason, e.verdict, e.revision, e.detail, e.facts \
                  FROM session_events e LEFT JOIN agents a USING (agent_id) \
                  WHERE e.agent_id = $2 ORDER BY e.at DESC, e.event_id DESC LIMIT $1",
             ),
             Scope::Group(_) => query(
                 "SELECT e.event_id, e.at, e.agent_id, a.name, a.group_name, e.session_id, e.kind, \
-                     e.close_reason, e.verdict, e.revision, e.detail \
+                     e.close_reason, e.verdict, e.revision, e.detail, e.facts \
                  FROM session_events e JOIN agents a USING (agent_id) \
                  WHERE a.group_name = $2 ORDER BY e.event_id DESC LIMIT $1",
             ),
@@ -195,19 +212,19 @@ impl Store {
         let query = match scope {
             Scope::All => query(
                 "SELECT e.event_id, e.at, e.agent_id, a.name, a.group_name, e.session_id, e.kind, \
-                     e.close_reason, e.verdict, e.revision, e.detail \
+                     e.close_reason, e.verdict, e.revision, e.detail, e.facts \
                  FROM session_events e LEFT JOIN agents a USING (agent_id) \
                  WHERE e.event_id > $1 ORDER BY e.event_id LIMIT $2",
             ),
             Scope::Agent(_) => query(
                 "SELECT e.event_id, e.at, e.agent_id, a.name, a.group_name, e.session_id, e.kind, \
-                     e.close_reason, e.verdict, e.revision, e.detail \
+                     e.close_reason, e.verdict, e.revision, e.detail, e.facts \
                  FROM session_events e LEFT JOIN agents a USING (agent_id) \
                  WHERE e.event_id > $1 AND e.agent_id = $3 ORDER BY e.event_id LIMIT $2",
             ),
             Scope::Group(_) => query(
                 "SELECT e.event_id, e.at, e.agent_id, a.name, a.group_name, e.session_id, e.kind, \
-                     e.close_reason, e.verdict, e.revision, e.detail \
+                     e.close_reason, e.verdict, e.revision, e.detail, e.facts \
                  FROM session_events e JOIN agents a USING (agent_id) \
                  WHERE e.event_id > $1 AND a.group_name = $3 ORDER BY e.event_id LIMIT $2",
             ),
@@ -260,5 +277,6 @@ fn event(row: &PgRow) -> Result<Event, sqlx::Error> {
         verdict: verdict.map(|code| verdict_of(Some(code))),
         revision: revision.map(unsigned),
         detail: row.try_get("detail")?,
+        facts: Facts::read(row.try_get("facts")?),
     })
 }

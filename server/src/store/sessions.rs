@@ -1,14 +1,14 @@
 //! `sessions`: one row per stream, with exactly one end.
 
 use fleetbeat_liveness::fence::Fence;
-use fleetbeat_proto::v1::CloseReason;
+use fleetbeat_proto::v1::{Cause, CloseReason};
 use serde::Serialize;
 use sqlx::{PgConnection, Row as _};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::batch::Row;
-use super::columns::{bigint, column, reason_code, reason_of, unsigned};
+use super::columns::{bigint, cause_code, cause_of, column, reason_code, reason_of, unsigned};
 use super::statement::query;
 use super::{Error, Purpose, Store};
 
@@ -37,6 +37,14 @@ pub struct Closed {
     pub beats: u64,
 }
 
+/// Why a session was lost, known once its agent has returned.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Caused {
+    pub session_id: Uuid,
+    #[serde(serialize_with = "super::columns::cause_name")]
+    pub cause: Cause,
+}
+
 /// A session as it stands in Postgres.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Session {
@@ -50,6 +58,8 @@ pub struct Session {
     pub close_detail: String,
     /// `None` while it lives, and when its server died with the count.
     pub beats: Option<u64>,
+    /// `None` until its agent returned after it was lost.
+    pub cause: Option<Cause>,
 }
 
 impl Row for Opened {
@@ -105,6 +115,24 @@ impl Row for Closed {
     }
 }
 
+impl Row for Caused {
+    const TABLE: &'static str = "sessions";
+
+    /// What was settled first stands.
+    async fn write(conn: &mut PgConnection, rows: &[Self]) -> Result<u64, sqlx::Error> {
+        let done = query(
+            "UPDATE sessions s SET cause = r.cause \
+             FROM UNNEST($1::uuid[], $2::smallint[]) AS r (session_id, cause) \
+             WHERE s.session_id = r.session_id AND s.cause IS NULL",
+        )
+        .bind(column(rows, |r| r.session_id))
+        .bind(column(rows, |r| cause_code(r.cause)))
+        .execute(conn)
+        .await?;
+        Ok(done.rows_affected())
+    }
+}
+
 impl Store {
     /// Sessions of one agent, newest first.
     ///
@@ -115,7 +143,7 @@ impl Store {
         let mut tx = self.begin(Purpose::Ask, DOING).await?;
         let rows = query(
             "SELECT session_id, agent_id, incarnation, connection, address, opened_at, closed_at, \
-                 close_reason, close_detail, beats \
+                 close_reason, close_detail, beats, cause \
              FROM sessions WHERE agent_id = $1 ORDER BY opened_at DESC, session_id LIMIT $2",
         )
         .bind(agent)
@@ -145,5 +173,6 @@ fn session(row: &sqlx::postgres::PgRow) -> Result<Session, sqlx::Error> {
         closed: closed_at.zip(reason_of(row.try_get("close_reason")?)),
         close_detail: row.try_get("close_detail")?,
         beats: beats.map(unsigned),
+        cause: cause_of(row.try_get("cause")?),
     })
 }

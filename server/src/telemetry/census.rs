@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use fleetbeat_liveness::condition::Condition;
 use fleetbeat_liveness::moment::Moment;
 use fleetbeat_liveness::verdict::Verdict;
 use parking_lot::Mutex;
@@ -59,6 +60,8 @@ pub struct Counted {
     pub groups: BTreeMap<String, Verdicts>,
     /// Live agents that do not run what the policies want.
     pub drifting: u64,
+    /// Agents with each condition, in the order of [`Condition::ALL`].
+    pub conditions: [u64; Condition::ALL.len()],
 }
 
 /// Counts the fleet, at most once a second.
@@ -99,6 +102,9 @@ fn count(registry: &Registry) -> Counted {
         let verdict = agent.watch().verdict;
         let facts = agent.facts();
         counted.all.count(verdict);
+        for condition in agent.conditions() {
+            counted.conditions[condition as usize] += 1;
+        }
         if let Some(group) = counted.groups.get_mut(&facts.group) {
             group.count(verdict);
         } else {

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use fleetbeat_liveness::condition::Condition;
 use fleetbeat_proto::v1::CloseReason;
 use opentelemetry::KeyValue;
 use opentelemetry::metrics::{AsyncInstrument, Meter};
@@ -93,6 +94,14 @@ fn fleet(meter: &Named, sources: &Sources) {
             }
         },
     );
+    let census = Arc::clone(&sources.census);
+    let help = "Agents by what is the case beside their verdict";
+    meter.gauge("fleetbeat_agent_conditions", help, move |out| {
+        let counts = census.take().conditions;
+        for (condition, count) in Condition::ALL.into_iter().zip(counts) {
+            out.observe(count, &[KeyValue::new("condition", condition.as_str())]);
+        }
+    });
     let census = Arc::clone(&sources.census);
     let help = "Live agents that do not run the tuning that the policies want";
     meter.gauge("fleetbeat_tuning_drifting", help, move |out| {

@@ -5,8 +5,8 @@ use std::time::Duration;
 use fleetbeat_liveness::tuning::Tuning;
 use fleetbeat_proto::v1::session_service_client::SessionServiceClient;
 use fleetbeat_proto::v1::{
-    Bye, CloseReason, Fence, FromAgent, FromServer, Goodbye, Hello, Ping, Pong, TuningAck,
-    TuningPush, Welcome, from_agent, from_server, tuning_ack,
+    Bye, CloseReason, Fence, FromAgent, FromServer, Goodbye, Hello, Ping, Pong, ProbeReport,
+    TuningAck, TuningPush, Welcome, from_agent, from_server, tuning_ack,
 };
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
@@ -58,6 +58,11 @@ impl Actor {
     /// Opens a stream and says nothing.
     pub(crate) async fn dial(house: &House) -> Self {
         Self::open(&Connection::dial(house).await).await
+    }
+
+    /// As [`Self::dial`], on a connection that others use too.
+    pub(crate) async fn silent_on(connection: &Connection) -> Self {
+        Self::open(connection).await
     }
 
     async fn open(Connection(channel): &Connection) -> Self {
@@ -192,6 +197,36 @@ impl Actor {
 
     fn in_force(&self) -> Option<fleetbeat_proto::v1::RevisedTuning> {
         self.welcome.tuning.clone().and_then(|push| push.tuning)
+    }
+
+    /// A PING with the agent's account of itself.
+    pub(crate) async fn ping_strained(&self, seq: u64, lag_ms: u64, queue_depth: u32) {
+        let ping = Ping {
+            seq,
+            lag_ns: Some(lag_ms * 1_000_000),
+            queue_depth: Some(queue_depth),
+            ..Ping::default()
+        };
+        self.say(from_agent::Message::Ping(ping)).await;
+    }
+
+    /// A message that is no PING.
+    pub(crate) async fn report(&self) {
+        let report = ProbeReport {
+            probe: "work".to_owned(),
+            ok: true,
+            ..ProbeReport::default()
+        };
+        self.say(from_agent::Message::ProbeReport(report)).await;
+    }
+
+    pub(crate) async fn goodbye_for(&self, back_within: Duration) {
+        let goodbye = Goodbye {
+            reason: CloseReason::Goodbye.into(),
+            back_within_ns: u64::try_from(back_within.as_nanos()).ok(),
+            detail: "an update".to_owned(),
+        };
+        self.say(from_agent::Message::Goodbye(goodbye)).await;
     }
 
     pub(crate) async fn goodbye(&self, reason: CloseReason) {

@@ -6,7 +6,7 @@ use fleetbeat_proto::v1;
 use fleetbeat_server::postgres::Private;
 use tonic::{Code, Streaming};
 
-use crate::actor::{Actor, hello};
+use crate::actor::{Actor, fence, hello};
 use crate::database::options;
 use crate::office::Office;
 
@@ -137,4 +137,61 @@ async fn impossible_wishes_for_events_are_refused() {
         assert_eq!(refused.code(), code, "{}", refused.message());
     }
     office.database.stop().await;
+}
+
+/// Requirement S2: grounds, causes and conditions as an operator sees them, from Postgres and from memory.
+#[tokio::test]
+async fn operators_see_why_a_session_was_lost_and_what_else_is_the_case() {
+    let office = Office::open().await;
+    let recorder = office.record();
+    let mut client = office.client().await;
+    let follow = v1::WatchEventsRequest {
+        follow: true,
+        ..v1::WatchEventsRequest::default()
+    };
+    let mut all = client.watch_events(follow).await.unwrap().into_inner();
+    let mut first = Actor::join(&office.house, hello(1)).await;
+    first.ping(1, 0).await;
+    first.pong().await;
+    drop(first);
+    let ended = loop {
+        let event = next_of(&mut all, "verdict_changed").await;
+        if event.verdict() == v1::Verdict::Suspect {
+            break event;
+        }
+    };
+    let grounds = ended.grounds.expect("a verdict has grounds");
+    assert_eq!(grounds.trigger, "ended");
+    assert_eq!(grounds.last_ping_seq, Some(1));
+    assert!(ended.detail.contains("PING 1"), "{}", ended.detail);
+
+    let mut restarted = fence(hello(1), 2, 1);
+    restarted.instance_id = vec![2; 16];
+    restarted.volatile_state = true;
+    let _second = Actor::join(&office.house, restarted).await;
+    let settled = next_of(&mut all, "cause_settled").await;
+    assert_eq!(settled.cause(), v1::Cause::Crash);
+    let began = next_of(&mut all, "condition_began").await;
+    assert_eq!(began.condition, "degraded");
+
+    let shown = client
+        .get_agent(v1::GetAgentRequest {
+            agent: "agent-1".to_owned(),
+        })
+        .await;
+    let shown = shown.unwrap().into_inner();
+    assert_eq!(shown.sessions[1].cause(), v1::Cause::Crash);
+    assert_eq!(shown.sessions[0].cause(), v1::Cause::Unspecified);
+    let agent = shown.agent.unwrap();
+    assert_eq!(agent.conditions, ["degraded"]);
+    assert!(
+        agent.condition_details[0]
+            .detail
+            .contains("state directory")
+    );
+    assert_eq!(agent.grounds.unwrap().trigger, "opened");
+    let metrics = office.http("/metrics", None).await;
+    let counted = "fleetbeat_agent_conditions{condition=\"degraded\"} 1";
+    assert!(metrics.contains(counted), "{metrics}");
+    recorder.stop(Duration::from_secs(10)).await;
 }

@@ -5,6 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fleetbeat_liveness::Keepalive;
+use fleetbeat_liveness::cause::Settled;
+use fleetbeat_liveness::condition::Condition;
+use fleetbeat_liveness::grounds::{Grounds, Silence};
 use fleetbeat_liveness::moment::Moment;
 use fleetbeat_liveness::policy::{PolicySet, Selector};
 use fleetbeat_liveness::verdict::Verdict;
@@ -134,6 +137,47 @@ impl House {
 
     pub(crate) async fn verdict(&self, n: u8, verdict: Verdict) {
         self.until(|| self.view(n).verdict == verdict).await;
+    }
+
+    pub(crate) fn has(&self, n: u8, condition: Condition) -> bool {
+        self.agent(n).conditions().contains(&condition)
+    }
+
+    /// What the verdict of agent `n` rests on.
+    pub(crate) fn grounds(&self, n: u8) -> Arc<Grounds> {
+        self.view(n).grounds.expect("a verdict of this run")
+    }
+
+    pub(crate) fn silence(&self, n: u8) -> Silence {
+        let silence = self.grounds(n).silence.clone();
+        silence.expect("a verdict about an agent that was heard")
+    }
+
+    /// Waits for `told` in the journal of agent `n`, and takes what is before it out.
+    pub(crate) async fn told<T>(&self, n: u8, told: impl Fn(Transition) -> Option<T>) -> T {
+        let agent = self.agent(n);
+        let wait = async {
+            loop {
+                let entries = agent.take_journal().into_iter();
+                if let Some(found) = entries.map(|entry| entry.what).find_map(&told) {
+                    return found;
+                }
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        };
+        let found = tokio::time::timeout(PATIENCE, wait).await;
+        found.expect("the journal tells it")
+    }
+
+    /// Why agent `n` lost a session, and which.
+    pub(crate) async fn cause(&self, n: u8) -> (Uuid, Settled) {
+        let settled = |what| {
+            let Transition::CauseSettled { session, settled } = what else {
+                return None;
+            };
+            Some((session, settled))
+        };
+        self.told(n, settled).await
     }
 
     pub(crate) async fn ended(&self, session: &Session) {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use fleetbeat_liveness::condition::Condition;
 use fleetbeat_liveness::retune::Revised;
 use fleetbeat_liveness::verdict::Verdict;
 use fleetbeat_proto::v1::{CloseReason, from_agent, from_server, tuning_ack};
@@ -155,7 +156,7 @@ async fn one_incarnation_under_two_instances_is_a_twin() {
     let bye = actor.bye().await;
     assert_eq!(bye.reason(), CloseReason::DuplicateIdentity);
     assert!(bye.retry_after_min_ns >= Some(300_000_000_000));
-    assert!(house.view(1).twin_seen);
+    assert!(house.has(1, Condition::Duplicate));
 }
 
 /// HARD-CASES B3: a conviction resets its stream, not the connection that others use.

@@ -3,12 +3,16 @@
 #![expect(clippy::unwrap_used, reason = "what helps a test fails by panicking")]
 
 mod actor;
+mod causes;
 mod command_line;
+mod conditions;
 mod database;
+mod endings;
 mod events;
 mod faults;
 mod frames;
 mod gate;
+mod grounds;
 mod house;
 mod lane;
 mod modes;

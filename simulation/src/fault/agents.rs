@@ -103,7 +103,7 @@ impl World {
             ..
         }) = &mut self.hosts[host].process
         {
-            session.leave(clock, "the agent was told to stop");
+            session.leave(clock, "the agent was told to stop", None);
             self.act(host);
         }
         self.kill_agent(host, false);

@@ -173,6 +173,10 @@ impl World {
             }
             Transition::Verdict { .. }
             | Transition::TuningAnswered { .. }
+            | Transition::Condition { .. }
+            | Transition::CauseSettled { .. }
+            | Transition::Renamed { .. }
+            | Transition::Overdue { .. }
             | Transition::Refused { .. }
             | Transition::Coalesced { .. } => {}
         }

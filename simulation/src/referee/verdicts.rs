@@ -23,13 +23,13 @@ impl World {
     /// Something was written into an agent's journal.
     pub(crate) fn transition(&mut self, server: usize, agent: usize, entry: &Entry) {
         self.count(server, agent, entry);
-        let Transition::Verdict { from, to, because } = &entry.what else {
+        let Transition::Verdict { from, to, grounds } = &entry.what else {
             return;
         };
         let (now, host) = (self.now, self.host_of(agent));
         *self.tally.verdicts.entry(to.as_str()).or_default() += 1;
         self.tell(host, Some(server), || {
-            format!("server {server}: {from} → {to}, {because}")
+            format!("server {server}: {from} → {to}, {grounds}")
         });
         let book = self.referee.book(server, agent, now);
         let (stood, since) = (book.verdict, book.since);

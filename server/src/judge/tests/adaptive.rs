@@ -3,6 +3,7 @@
 use std::task::{Context, Poll, Waker};
 
 use fleetbeat_liveness::Tuning;
+use fleetbeat_liveness::grounds::Heard;
 use fleetbeat_proto::v1::from_server::Message;
 
 use super::*;
@@ -79,7 +80,7 @@ fn an_agent_that_answers_between_the_lapses_is_online() {
     trial.look(23 * SECOND);
     assert_eq!(trial.look(63 * SECOND), (true, false));
     let answered = trial.later(70 * SECOND);
-    if trial.session.heard(answered) {
+    if trial.session.heard(answered, Heard::CheckReply) {
         trial.registry.heard_again(&trial.session);
     }
     assert_eq!(trial.verdict(), Verdict::Online);

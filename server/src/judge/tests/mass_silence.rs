@@ -1,3 +1,5 @@
+use fleetbeat_liveness::grounds::Heard;
+
 use super::*;
 use crate::registry::Kind;
 
@@ -44,7 +46,7 @@ impl Fleet {
             self.registry.lanes()[0].ticked(now, now);
             for (number, session) in self.sessions.iter().enumerate() {
                 let turn = (self.second + number as u64).is_multiple_of(19);
-                if turn && speaks(number) && session.heard(now) {
+                if turn && speaks(number) && session.heard(now, Heard::CheckReply) {
                     self.registry.heard_again(session);
                 }
                 if turn && speaks(number) {
@@ -95,6 +97,9 @@ fn join(registry: &Registry, number: u8, group: &str) -> Arc<Session> {
         },
         applied: None,
         volatile_state: false,
+        ip: std::net::Ipv4Addr::LOCALHOST.into(),
+        account: None,
+        wall_unix_us: None,
         lane: 0,
         outbox: Arc::new(Outbox::default()),
         link: Arc::new(Link::default()),

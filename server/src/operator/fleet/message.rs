@@ -1,12 +1,14 @@
 //! From values of the server to messages of the contract.
 
+use fleetbeat_liveness::cause::Cause;
 use fleetbeat_liveness::policy::{PolicySet, Selector};
 use fleetbeat_liveness::verdict::Verdict;
 use fleetbeat_proto::{nanos, v1};
 use time::OffsetDateTime;
 
-use crate::registry::AgentView;
+use crate::registry::{AgentView, Standing};
 use crate::store;
+use crate::store::facts::Grounds;
 use crate::telemetry::Verdicts;
 use crate::tuning::Tally;
 
@@ -59,22 +61,26 @@ pub(super) fn agent(view: &AgentView, policies: &PolicySet) -> v1::Agent {
         refusal: refused.map_or_else(String::new, |(_, reason)| reason.clone()),
         rtt_median_ns: session.and_then(|session| session.rtt.median()).map(nanos),
         rtt_p95_ns: session.and_then(|session| session.rtt.p95()).map(nanos),
-        conditions: conditions(view),
+        conditions: view
+            .conditions
+            .iter()
+            .map(|one| one.condition.to_string())
+            .collect(),
         deadline_ns: nanos(deadline),
+        grounds: view
+            .grounds
+            .as_deref()
+            .map(|grounds| Grounds::from(grounds).into()),
+        condition_details: view.conditions.iter().map(condition).collect(),
     }
 }
 
-fn conditions(view: &AgentView) -> Vec<String> {
-    let beatless = view
-        .session
-        .as_ref()
-        .is_some_and(|session| session.beatless);
-    let flags = [("degraded", beatless), ("duplicate", view.twin_seen)];
-    flags
-        .iter()
-        .filter(|(_, on)| *on)
-        .map(|(name, _)| (*name).to_owned())
-        .collect()
+fn condition(standing: &Standing) -> v1::Condition {
+    v1::Condition {
+        name: standing.condition.to_string(),
+        since_unix_us: unix_us(standing.since),
+        detail: standing.detail.clone(),
+    }
 }
 
 pub(super) fn session(session: store::sessions::Session) -> v1::Session {
@@ -87,6 +93,7 @@ pub(super) fn session(session: store::sessions::Session) -> v1::Session {
         close_reason: session.closed.map_or(0, |(_, reason)| reason.into()),
         close_detail: session.close_detail,
         beats: session.beats.unwrap_or_default(),
+        cause: session.cause.map_or(0, Into::into),
     }
 }
 
@@ -103,7 +110,17 @@ pub(super) fn event(event: store::events::Event) -> v1::Event {
         verdict: event.verdict.map_or(0, Into::into),
         revision: event.revision,
         detail: event.detail,
+        cause: cause(event.facts.cause.as_deref()),
+        condition: event.facts.condition.unwrap_or_default(),
+        grounds: event.facts.grounds.map(Into::into),
     }
+}
+
+fn cause(word: Option<&str>) -> i32 {
+    let named = Cause::ALL
+        .into_iter()
+        .find(|cause| Some(cause.as_str()) == word);
+    named.map_or(0, |cause| v1::Cause::from(cause).into())
 }
 
 pub(super) fn policy_set(policies: &PolicySet) -> v1::PolicySet {

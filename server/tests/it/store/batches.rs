@@ -2,12 +2,15 @@
 
 use std::time::Duration;
 
-use fleetbeat_proto::v1::{CloseReason, Verdict};
+use fleetbeat_liveness::grounds::{Grounds, Trigger};
+use fleetbeat_proto::v1::{Cause, CloseReason, Verdict};
 use fleetbeat_server::store::Class;
 use fleetbeat_server::store::batch::{Applied, Batch, Care};
-use fleetbeat_server::store::events::{Kind, Scope};
+use fleetbeat_server::store::events::{Happened, Kind, Scope};
+use fleetbeat_server::store::facts::Facts;
 use fleetbeat_server::store::metrics::{Bucket, GroupRollup, RttHistogram};
 use fleetbeat_server::store::runs::Run;
+use fleetbeat_server::store::sessions::Caused;
 use fleetbeat_server::store::tuning::{Answer, Outcome};
 use uuid::Uuid;
 
@@ -40,6 +43,7 @@ fn everything(run: &Run) -> Batch {
         identities: vec![identity(1, "one", fence(1, 1))],
         opened: vec![opened(1, run, fence(1, 1))],
         closed: vec![closed(1, CloseReason::MissedHeartbeats)],
+        causes: vec![caused(1, Cause::Crash)],
         states: vec![state(1, Verdict::Offline, fence(1, 1))],
         events: vec![
             happened(1, NOON, Kind::SessionOpened, "opened"),
@@ -49,12 +53,15 @@ fn everything(run: &Run) -> Batch {
                 Kind::SessionClosed(CloseReason::MissedHeartbeats),
                 "silent",
             ),
-            happened(
-                1,
-                NOON,
-                Kind::VerdictChanged(Verdict::Offline),
-                "silent for 62 s",
-            ),
+            Happened {
+                facts: Some(silent()),
+                ..happened(
+                    1,
+                    NOON,
+                    Kind::VerdictChanged(Verdict::Offline),
+                    "silent for 62 s",
+                )
+            },
             happened(2, NOON, Kind::TuningRefused(3), "W is above T"),
         ],
         answers: vec![refusal],
@@ -79,6 +86,46 @@ fn everything(run: &Run) -> Batch {
     }
 }
 
+fn caused(n: u128, cause: Cause) -> Caused {
+    Caused {
+        session_id: session(n),
+        cause,
+    }
+}
+
+/// What a conviction rests on.
+fn silent() -> Facts {
+    let limit = Duration::from_secs(62);
+    let grounds = Grounds::bare(Trigger::Silent { limit });
+    Facts {
+        grounds: Some((&grounds).into()),
+        ..Facts::default()
+    }
+}
+
+/// Requirement S2: a cause is settled once, and for a session that is known.
+#[tokio::test]
+async fn the_first_cause_of_a_lost_session_stands() {
+    let (database, store, run) = registered().await;
+    let first = Batch {
+        opened: vec![opened(1, &run, fence(1, 1))],
+        causes: vec![caused(1, Cause::Path), caused(2, Cause::Path)],
+        ..Batch::default()
+    };
+    assert_eq!(apply(&store, &run, 1, &first).await, WRITTEN);
+    let second = Batch {
+        closed: vec![closed(1, CloseReason::TransportError)],
+        causes: vec![caused(1, Cause::Suspend)],
+        ..Batch::default()
+    };
+    assert_eq!(apply(&store, &run, 2, &second).await, WRITTEN);
+    let sessions = store.recent_sessions(agent(1), 10).await.unwrap();
+    assert_eq!(sessions[0].cause, Some(Cause::Path));
+    let reason = sessions[0].closed.map(|(_, reason)| reason);
+    assert_eq!(reason, Some(CloseReason::TransportError));
+    database.stop().await;
+}
+
 #[tokio::test]
 async fn one_batch_writes_every_table_and_reads_back() {
     let (database, store, run) = registered().await;
@@ -100,7 +147,15 @@ async fn one_batch_writes_every_table_and_reads_back() {
         (Some(9), "why")
     );
 
+    assert_eq!(sessions[0].cause, Some(Cause::Crash));
+
     let events = store.recent_events(&Scope::All, 10).await.unwrap();
+    assert_eq!(events[2].facts, silent());
+    assert_eq!(events[1].facts, Facts::default());
+    let trigger: String = database
+        .value("SELECT facts #>> '{grounds,trigger}' FROM session_events WHERE verdict = 3")
+        .await;
+    assert_eq!(trigger, "silent");
     let kinds: Vec<&str> = events.iter().map(|event| event.kind.as_str()).collect();
     let expected = [
         "session_opened",

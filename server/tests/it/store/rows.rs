@@ -110,6 +110,7 @@ pub(super) fn happened(n: u128, at: OffsetDateTime, kind: Kind, detail: &str) ->
         server_id: SERVER,
         kind,
         detail: detail.to_owned(),
+        facts: None,
     }
 }
 

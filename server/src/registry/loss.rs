@@ -1,0 +1,128 @@
+//! What is remembered of a session that ended, until its agent returns.
+
+use std::time::Duration;
+
+use fleetbeat_liveness::beat::Promise;
+use fleetbeat_liveness::cause::{Account, Ages, Cut, Loss, Return, settle};
+use fleetbeat_liveness::fence::InstanceId;
+use fleetbeat_liveness::flapping::Flapping;
+use fleetbeat_liveness::grounds::Silence;
+use fleetbeat_liveness::moment::Moment;
+use fleetbeat_proto::v1::CloseReason;
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use super::agent::State;
+use super::{Session, Transition};
+
+/// How the last session ended.
+#[derive(Debug)]
+pub(super) struct Parting {
+    pub silence: Silence,
+    pub promise: Promise,
+    pub how: String,
+}
+
+/// What an agent said when it left.
+#[derive(Debug)]
+pub(super) struct Departure {
+    pub by: Moment,
+    pub within: Duration,
+    pub how: String,
+}
+
+/// The losses of one agent.
+#[derive(Debug, Default)]
+pub(super) struct Losses {
+    pub flapping: Flapping,
+    ages: Ages,
+    /// The last session, when it was lost and nobody knows yet why.
+    open: Option<Box<Lost>>,
+}
+
+#[derive(Debug)]
+struct Lost {
+    session: Uuid,
+    loss: Loss,
+    cut: Cut,
+    instance: Option<InstanceId>,
+    boot_id: String,
+    server_deaf: bool,
+}
+
+/// What a Hello tells about the ending before it.
+#[derive(Clone, Debug)]
+pub(super) struct Returned<'a> {
+    pub instance: InstanceId,
+    pub boot_id: &'a str,
+    pub account: Option<Account>,
+}
+
+impl State {
+    /// A session was lost at `now`. `server_deaf` when the server itself may be to blame: then it counts for
+    /// nothing.
+    pub(super) fn lose(&mut self, session: &Session, loss: Loss, server_deaf: bool, now: Moment) {
+        if !server_deaf {
+            self.losses.flapping.lost(now);
+        }
+        let heard = session.last_heard();
+        let cut = Cut {
+            age: heard.since(session.opened),
+            idle: (loss == Loss::Broke).then(|| now.since(heard)),
+        };
+        self.losses.open = Some(Box::new(Lost {
+            session: session.id,
+            loss,
+            cut: Cut {
+                age: cut.age + cut.idle.unwrap_or_default(),
+                ..cut
+            },
+            instance: self.held.map(|held| held.instance),
+            boot_id: self.facts.boot_id.clone(),
+            server_deaf,
+        }));
+    }
+
+    /// The last session ended as it was meant to: there is no cause to settle.
+    pub(super) fn lose_nothing(&mut self) {
+        self.losses.open = None;
+    }
+
+    /// The agent is back: settles why it lost its session, if it did.
+    pub(super) fn settle_loss(&mut self, returned: &Returned<'_>, at: OffsetDateTime) {
+        let Some(lost) = self.losses.open.take() else {
+            return;
+        };
+        let restarted = lost.instance.map(|before| before != returned.instance);
+        let told = !lost.boot_id.is_empty() && !returned.boot_id.is_empty();
+        let back = Return {
+            loss: lost.loss,
+            restarted,
+            booted: told && lost.boot_id != returned.boot_id,
+            account: returned.account,
+            server_deaf: lost.server_deaf,
+        };
+        let settled = settle(back, lost.cut, &mut self.losses.ages);
+        let session = lost.session;
+        let what = Transition::CauseSettled { session, settled };
+        self.journal.push(at, what);
+    }
+}
+
+/// How a session was lost, `None` when it was not.
+pub(super) fn loss_of(reason: CloseReason) -> Option<Loss> {
+    match reason {
+        CloseReason::TransportError | CloseReason::ProtocolError => Some(Loss::Broke),
+        CloseReason::MissedHeartbeats => Some(Loss::Silent),
+        CloseReason::PeerGaveUp => Some(Loss::GaveUp),
+        CloseReason::Superseded => Some(Loss::Replaced),
+        CloseReason::SlowConsumer => Some(Loss::SlowConsumer),
+        CloseReason::Goodbye
+        | CloseReason::ServerDrain
+        | CloseReason::Shed
+        | CloseReason::AuthRevoked
+        | CloseReason::DuplicateIdentity
+        | CloseReason::ServerLost
+        | CloseReason::Unspecified => None,
+    }
+}
