@@ -115,6 +115,11 @@ mod tests {
     }
 
     #[test]
+    fn no_two_migrations_share_a_number() {
+        assert_eq!(all().len(), MIGRATIONS.iter().count());
+    }
+
+    #[test]
     fn what_is_missing_is_applied_in_order() {
         let mut applied = all();
         let versions =
