@@ -31,6 +31,10 @@ const MAX_TEXT: usize = 255;
 
 /// What the machine wants done, in this order.
 #[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nearly all are messages, and a box would cost every beat an allocation"
+)]
 pub enum Output {
     Send(Upward),
     /// The server welcomed this agent.
