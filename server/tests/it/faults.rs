@@ -10,7 +10,6 @@ use crate::actor::{Actor, hello, tuning};
 use crate::frames::Peer;
 use crate::house::House;
 
-const ENHANCE_YOUR_CALM: u32 = 11;
 const MEBI: u64 = 1 << 20;
 
 /// Memory of this process that is in use, in bytes.
@@ -58,19 +57,6 @@ async fn a_flood_of_opened_and_reset_streams_ends_its_connection_and_nothing_els
     }
     let grown = resident().saturating_sub(before);
     assert!(grown < 50 * MEBI, "{grown} bytes more");
-}
-
-#[tokio::test]
-async fn a_flood_is_answered_with_enhance_your_calm() {
-    let house = House::open(1);
-    let mut rude = Peer::dial(house.address).await;
-    // The answer may overtake what is still to be written.
-    let _ = rude.open_and_reset(5_000).await;
-    let reason = rude.end().await;
-    assert!(
-        reason.is_none_or(|reason| reason == ENHANCE_YOUR_CALM),
-        "{reason:?}"
-    );
 }
 
 /// Field report A14: whoever vanishes without a word leaves no session, task or descriptor behind, and one

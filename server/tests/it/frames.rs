@@ -15,7 +15,6 @@ const DATA: u8 = 0;
 const HEADERS: u8 = 1;
 const RESET: u8 = 3;
 const SETTINGS: u8 = 4;
-const GOAWAY: u8 = 7;
 const END_HEADERS: u8 = 4;
 
 /// One connection and the streams on it.
@@ -63,20 +62,6 @@ impl Peer {
             self.next += 2;
         }
         self.stream.write_all(&bytes).await
-    }
-
-    /// Reads to the end of the connection; the reason of its GOAWAY when there was one.
-    pub(crate) async fn end(&mut self) -> Option<u32> {
-        let mut reason = None;
-        let read = async {
-            while let Ok((kind, payload)) = self.frame().await {
-                if kind == GOAWAY {
-                    reason = payload[4..8].try_into().ok().map(u32::from_be_bytes);
-                }
-            }
-        };
-        tokio::time::timeout(PATIENCE, read).await.expect("an end");
-        reason
     }
 
     async fn frame(&mut self) -> io::Result<(u8, Vec<u8>)> {
