@@ -5,9 +5,9 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use fleetbeat_proto::v1::fleet_service_client::FleetServiceClient;
 use fleetbeat_proto::v1::{
-    Agent, Event, GetAgentRequest, GetAgentResponse, GetStatusRequest, GetStatusResponse,
-    ListAgentsRequest, RevisionProgress, Selector, SetTuningRequest, SetTuningResponse, Tuning,
-    Verdict, WatchEventsRequest, WatchRevisionRequest,
+    Agent, Event, GetAgentRequest, GetAgentResponse, GetStatusRequest, GetStatusResponse, Incident,
+    ListAgentsRequest, ListIncidentsRequest, RevisionProgress, Selector, SetTuningRequest,
+    SetTuningResponse, Tuning, Verdict, WatchEventsRequest, WatchRevisionRequest,
 };
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::service::Interceptor;
@@ -20,6 +20,7 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 /// The most that one call yields.
 const MOST_EVENTS: u32 = 10_000;
 const MOST_AGENTS: u32 = 1_000;
+const MOST_INCIDENTS: u32 = 1_000;
 
 /// What an operator can ask and do, with the server's first token.
 #[derive(Debug, Clone)]
@@ -117,6 +118,19 @@ impl Operator {
             seen.push(event);
         }
         Ok(seen)
+    }
+
+    /// Incidents, newest first.
+    pub async fn incidents(&self) -> Result<Vec<Incident>> {
+        let request = ListIncidentsRequest {
+            page_size: MOST_INCIDENTS,
+            open: false,
+        };
+        Ok({ self.client.clone() }
+            .list_incidents(timed(request))
+            .await?
+            .into_inner()
+            .incidents)
     }
 
     /// Changes the policy of a group, or the fleet's default.

@@ -222,6 +222,19 @@ impl Scene {
         verdicts.map(Event::verdict).collect()
     }
 
+    /// How many incidents of that kind there were; each is over by now.
+    pub(crate) async fn incidents(&self, kind: &str) -> usize {
+        let what = format!("every {kind} to be over");
+        until(&what, SOON, async || {
+            let mut all = self.operator.incidents().await?;
+            all.retain(|incident| incident.kind == kind);
+            let over = all.iter().all(|incident| incident.ended_unix_us.is_some());
+            Ok(over.then_some(all.len()))
+        })
+        .await
+        .unwrap()
+    }
+
     /// Names of agents that were ever called that, once everything is recorded.
     pub(crate) async fn ever(&self, verdict: Verdict) -> Vec<String> {
         self.written().await;

@@ -66,6 +66,15 @@ async fn most_of_a_swarm_is_convicted_on_time_when_it_falls_silent_and_the_other
         suspected.iter().all(|name| name.starts_with("cut-")),
         "{suspected:?}"
     );
+    let incidents = [
+        scene.incidents("partial_silence").await,
+        scene.incidents("mass_silence").await,
+    ];
+    assert_eq!(
+        incidents,
+        [1, 0],
+        "one silence of many, and no doubt of the server's own"
+    );
     cut.leave().await.unwrap();
     let spared = spared.leave().await.unwrap();
     assert_eq!(spared.total.sessions, u64::from(SPARED));
