@@ -45,6 +45,7 @@ fn a_server_that_is_cut_off_from_its_whole_fleet_for_a_while_calls_nobody_offlin
             scene.online(AGENTS.into(), LONGEST_BACKOFF + SOON).await;
         }
         assert_eq!(scene.ever(Verdict::Offline).await, Vec::<String>::new());
+        assert_eq!(scene.incidents("mass_silence").await, CUTS.len());
         crowd.leave().await.unwrap();
     });
 }
