@@ -13,6 +13,7 @@ mod ending;
 mod incidents;
 mod journal;
 mod lane_gauge;
+mod lateness;
 mod link;
 mod loss;
 mod meter;

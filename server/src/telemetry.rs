@@ -7,11 +7,11 @@
 
 mod census;
 mod figures;
+mod histograms;
 mod instruments;
 mod lines;
 mod metrics;
 mod process;
-mod rtt;
 #[cfg(test)]
 mod tests;
 mod traces;

@@ -37,6 +37,8 @@ pub(super) struct Bench {
     /// Agents that are not judged while verdicts are held, and those to look at again since.
     held: HashSet<usize>,
     released: VecDeque<usize>,
+    /// Those that were held are looked at: their verdicts are late on purpose.
+    releasing: bool,
     /// When the judge itself last resumed after a stall.
     resumed_at: Moment,
     settled_at: Moment,
@@ -68,6 +70,7 @@ impl Bench {
             guilt: Guilt::new(Arc::clone(&registry)),
             held: HashSet::new(),
             released: VecDeque::new(),
+            releasing: false,
             registry,
             wheel: Wheel::new(),
             agents: Vec::new(),
@@ -111,18 +114,32 @@ impl Bench {
         let more = self.wheel.expire(now, BATCH, &mut expired);
         let released = self.released.len().min(BATCH);
         let released = self.released.drain(..released).collect::<Vec<_>>();
-        let expired_numbers = expired.drain(..).map(|(_, number)| number);
-        for number in expired_numbers.chain(released) {
-            if let Some((agent, _)) = self.agents[number].clone() {
-                self.look(&agent, now);
-            }
+        for (_, number) in expired.drain(..) {
+            self.look_at(number, now);
         }
         self.expired = expired;
+        self.releasing = true;
+        for number in released {
+            self.look_at(number, now);
+        }
+        self.releasing = false;
         self.hear_lanes(now);
         Pass {
             more: more || !self.released.is_empty(),
             nominated: self.nominated,
         }
+    }
+
+    fn look_at(&mut self, number: usize, now: Moment) {
+        if let Some((agent, _)) = self.agents[number].clone() {
+            self.look(&agent, now);
+        }
+    }
+
+    /// When a verdict could be given that nothing kept back.
+    fn due(&self, deadline: Moment, grace: Option<Moment>) -> Option<Moment> {
+        let due = deadline.max(grace.unwrap_or_default()).max(self.settled_at);
+        (!self.releasing).then_some(due)
     }
 
     fn look(&mut self, agent: &Arc<Agent>, now: Moment) {
@@ -231,7 +248,7 @@ impl Bench {
                         return Some(Moment::FAR);
                     }
                 }
-                let at = session.nominate(now);
+                let at = session.nominate(now, self.due(heard + limits.offline_after, grace));
                 self.nominated += 1;
                 self.nominations.push(Nomination {
                     session: Arc::clone(session),
@@ -288,7 +305,8 @@ impl Bench {
                         return None;
                     }
                 }
-                if self.registry.offline(agent, Some(limit)) {
+                let due = self.due(last.heard + limit, grace);
+                if self.registry.offline(agent, Some(limit), due) {
                     info!(agent.id = %agent.id, silence_ms = silence.as_millis(), "Agent offline");
                 }
                 None
@@ -307,7 +325,7 @@ impl Bench {
             self.held.insert(agent.number);
             return Some(Moment::FAR);
         }
-        if self.registry.offline(agent, None) {
+        if self.registry.offline(agent, None, self.due(at, None)) {
             info!(agent.id = %agent.id, "Agent offline");
         }
         None

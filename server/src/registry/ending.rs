@@ -48,6 +48,11 @@ impl Registry {
             return false;
         }
         session.owe_nothing();
+        if reason == CloseReason::MissedHeartbeats
+            && let Some(late) = session.lateness(self.clock.now())
+        {
+            self.lateness.count(late);
+        }
         let agent = &session.agent;
         let mut state = agent.lock();
         if let Some(ending) = session.ending()

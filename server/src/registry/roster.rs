@@ -14,6 +14,7 @@ use fleetbeat_liveness::verdict::Verdict;
 use parking_lot::{Mutex, RwLock};
 use uuid::Uuid;
 
+use super::lateness::Lateness;
 use super::{Agent, Dirty, Incidents, Known, LaneGauge, Meters, Session};
 use crate::clock::Clock;
 
@@ -54,6 +55,7 @@ pub struct Registry {
     /// everyone.
     deafness: Mutex<Deafness>,
     incidents: Incidents,
+    pub(super) lateness: Lateness,
     /// Since when verdicts are held; 0 while they are not.
     held_since: AtomicU64,
     /// Reconnects per second over which lost sessions are spread.
@@ -102,6 +104,7 @@ impl Registry {
             backlog: AtomicU32::new(0),
             deafness: Mutex::default(),
             incidents: Incidents::default(),
+            lateness: Lateness::default(),
             held_since: AtomicU64::new(0),
             reconnect_per_s: rates.reconnect_per_s,
             admission: Mutex::new(Admission::new(rates.admission_per_s)),
@@ -199,6 +202,12 @@ impl Registry {
             afar,
             owed_per_s,
         }
+    }
+
+    /// How late verdicts of silence came, where nothing kept them back.
+    #[must_use]
+    pub fn lateness(&self) -> &Lateness {
+        &self.lateness
     }
 
     /// Hellos that were told to come later, since the start.

@@ -63,6 +63,8 @@ pub struct Session {
     silent_since: AtomicU64,
     /// When the judge asked for a conviction; 0 while it did not.
     nominated: AtomicU64,
+    /// When it should have; 0 when something kept it back.
+    due: AtomicU64,
     ending: OnceLock<Ending>,
     waker: AtomicWaker,
     pub(super) answered: Mark,
@@ -174,6 +176,7 @@ impl Session {
             attention: AtomicBool::new(false),
             silent_since: AtomicU64::new(0),
             nominated: AtomicU64::new(0),
+            due: AtomicU64::new(0),
             ending: OnceLock::new(),
             waker: AtomicWaker::new(),
             answered: Mark::default(),
@@ -462,10 +465,13 @@ impl Session {
         self.link.request_account();
     }
 
-    /// Asks the session's own task to convict or to spare itself.
+    /// Asks the session's own task to convict or to spare itself; `due` is when it should have been asked,
+    /// where nothing kept that back.
     ///
     /// Returns what tells this nomination from others.
-    pub fn nominate(&self, now: Moment) -> Moment {
+    pub fn nominate(&self, now: Moment, due: Option<Moment>) -> Moment {
+        let due = due.map_or(0, Moment::as_nanos);
+        self.due.store(due, Ordering::Relaxed);
         let at = now.max(Moment::from_nanos(1));
         self.nominated.store(at.as_nanos(), Ordering::Release);
         self.link.request_peek();
@@ -477,6 +483,12 @@ impl Session {
     pub fn nominated(&self) -> Option<Moment> {
         let at = self.nominated.load(Ordering::Acquire);
         (at != 0).then(|| Moment::from_nanos(at))
+    }
+
+    /// How long after its time a conviction at `now` comes; `None` when something kept it back.
+    pub(super) fn lateness(&self, now: Moment) -> Option<Duration> {
+        let due = self.due.load(Ordering::Relaxed);
+        (due != 0).then(|| now.since(Moment::from_nanos(due)))
     }
 
     pub fn spare(&self) {

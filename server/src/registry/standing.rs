@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use fleetbeat_liveness::backoff::absence_grace;
 use fleetbeat_liveness::grounds::Trigger;
+use fleetbeat_liveness::moment::Moment;
 use fleetbeat_liveness::retune::{Answer, Revised};
 use fleetbeat_liveness::verdict::Verdict;
 
@@ -116,8 +117,14 @@ impl Registry {
     }
 
     /// An agent without a session did not come back within `limit` of its last message; or, without one, in
-    /// the time that it had after the server had been away.
-    pub fn offline(&self, agent: &Arc<Agent>, limit: Option<Duration>) -> bool {
+    /// the time that it had after the server had been away. `due` is when that could be said, where nothing
+    /// kept it back.
+    pub fn offline(
+        &self,
+        agent: &Arc<Agent>,
+        limit: Option<Duration>,
+        due: Option<Moment>,
+    ) -> bool {
         let mut state = agent.lock();
         if state.session.is_some() {
             return false;
@@ -132,6 +139,9 @@ impl Registry {
         let grounds = state.absent_grounds(trigger, self.clock.now());
         let changed = state.judge(Verdict::Offline, grounds, self.clock.wall());
         drop(state);
+        if let Some(due) = due.filter(|_| changed) {
+            self.lateness.count(self.clock.now().since(due));
+        }
         self.touch(agent);
         changed
     }

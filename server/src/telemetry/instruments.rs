@@ -10,7 +10,7 @@ use opentelemetry::KeyValue;
 use opentelemetry::metrics::{AsyncInstrument, Meter};
 
 use super::census::{GROUPS, OTHER};
-use super::{Census, Error, Metrics, Recording, judge_figures, rtt};
+use super::{Census, Error, Metrics, Recording, histograms, judge_figures};
 use crate::judge::Pulse;
 use crate::record::{State, Status};
 use crate::registry::{GroupMeter, Kind, LaneGauge, Registry};
@@ -36,7 +36,7 @@ impl Metrics {
         judge(&meter, sources);
         recorder(&meter, sources);
         tuning(&meter, sources);
-        rtt::register(self.registry(), Arc::clone(&sources.registry))
+        histograms::register(self.registry(), Arc::clone(&sources.registry))
     }
 }
 

@@ -1,5 +1,5 @@
-//! Round trips as a Prometheus histogram, made from the lanes' own counts when asked. (`OpenTelemetry`
-//! has no histogram that is read instead of fed.)
+//! Prometheus histograms that are made from the registry's own counts when asked. (`OpenTelemetry` has no
+//! histogram that is read instead of fed.)
 
 use std::sync::Arc;
 
@@ -10,17 +10,42 @@ use prometheus::proto::{Bucket, Histogram, Metric, MetricFamily, MetricType};
 use super::Error;
 use crate::registry::Registry;
 
-const NAME: &str = "fleetbeat_rtt_seconds";
-const HELP: &str =
-    "Round trips of heartbeats as agents measured them, without the server's hold time";
-/// Upper bounds in nanoseconds: powers of two, where the lanes' buckets end as well, so that counts
+type Counts = [u64; histogram::BUCKETS];
+
+/// Upper bounds in nanoseconds: powers of two, where the counted buckets end as well, so that counts
 /// need no guessing. 65.5 µs … 68.7 s.
 const BOUNDS: std::ops::RangeInclusive<u32> = 16..=36;
 
+/// What is shown: name, sentence, where it is counted.
+const SHOWN: [(&str, &str, fn(&Registry) -> Counts); 2] = [
+    (
+        "fleetbeat_rtt_seconds",
+        "Round trips of heartbeats as agents measured them, without the server's hold time",
+        round_trips,
+    ),
+    (
+        "fleetbeat_verdict_lateness_seconds",
+        "How long after its deadline, or the end of a grace, an agent was called offline; held verdicts are \
+         not counted",
+        |registry| registry.lateness().counts(),
+    ),
+];
+
 #[derive(Debug)]
-struct RoundTrips {
+struct Shown {
+    name: &'static str,
+    help: &'static str,
+    read: fn(&Registry) -> Counts,
     registry: Arc<Registry>,
     desc: Desc,
+}
+
+fn round_trips(registry: &Registry) -> Counts {
+    let mut counts = [0; histogram::BUCKETS];
+    for meter in registry.meters().all() {
+        meter.add_rtt(&mut counts);
+    }
+    counts
 }
 
 pub(super) fn register(
@@ -28,33 +53,32 @@ pub(super) fn register(
     registry: Arc<Registry>,
 ) -> Result<(), Error> {
     let failed = |error: prometheus::Error| Error::Metrics(error.into());
-    let desc = Desc::new(
-        NAME.into(),
-        HELP.into(),
-        Vec::new(),
-        std::collections::HashMap::new(),
-    );
-    let desc = desc.map_err(failed)?;
-    metrics
-        .register(Box::new(RoundTrips { registry, desc }))
-        .map_err(failed)
+    for (name, help, read) in SHOWN {
+        let labels = std::collections::HashMap::new();
+        let desc = Desc::new(name.into(), help.into(), Vec::new(), labels);
+        let shown = Shown {
+            name,
+            help,
+            read,
+            registry: Arc::clone(&registry),
+            desc: desc.map_err(failed)?,
+        };
+        metrics.register(Box::new(shown)).map_err(failed)?;
+    }
+    Ok(())
 }
 
-impl Collector for RoundTrips {
+impl Collector for Shown {
     fn desc(&self) -> Vec<&Desc> {
         vec![&self.desc]
     }
 
     fn collect(&self) -> Vec<MetricFamily> {
-        let mut counts = [0; histogram::BUCKETS];
-        for meter in self.registry.meters().all() {
-            meter.add_rtt(&mut counts);
-        }
         let mut metric = Metric::default();
-        metric.set_histogram(cumulated(&counts));
+        metric.set_histogram(cumulated(&(self.read)(&self.registry)));
         let mut family = MetricFamily::default();
-        family.set_name(NAME.into());
-        family.set_help(HELP.into());
+        family.set_name(self.name.into());
+        family.set_help(self.help.into());
         family.set_field_type(MetricType::HISTOGRAM);
         family.set_metric(vec![metric]);
         vec![family]
@@ -62,7 +86,7 @@ impl Collector for RoundTrips {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "seconds for people")]
-fn cumulated(counts: &[u64; histogram::BUCKETS]) -> Histogram {
+fn cumulated(counts: &Counts) -> Histogram {
     let mut below = 0;
     let mut next = 0;
     let mut buckets = Vec::new();
@@ -94,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_round_trip_is_in_the_bucket_that_bounds_it() {
+    fn every_value_is_in_the_bucket_that_bounds_it() {
         let mut counts = [0; histogram::BUCKETS];
         let samples = [
             1_000,
