@@ -44,13 +44,12 @@ impl Registry {
     }
 
     fn conclude(&self, session: &Arc<Session>, ending: Ending, bye: Option<Farewell>) -> bool {
+        let convicted = ending.reason == CloseReason::MissedHeartbeats;
         if !session.decide(ending) {
             return false;
         }
         session.owe_nothing();
-        if reason == CloseReason::MissedHeartbeats
-            && let Some(late) = session.lateness(self.clock.now())
-        {
+        if convicted && let Some(late) = session.lateness(self.clock.now()) {
             self.lateness.count(late);
         }
         let agent = &session.agent;

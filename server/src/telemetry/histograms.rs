@@ -11,13 +11,14 @@ use super::Error;
 use crate::registry::Registry;
 
 type Counts = [u64; histogram::BUCKETS];
+type Read = fn(&Registry) -> Counts;
 
 /// Upper bounds in nanoseconds: powers of two, where the counted buckets end as well, so that counts
 /// need no guessing. 65.5 µs … 68.7 s.
 const BOUNDS: std::ops::RangeInclusive<u32> = 16..=36;
 
 /// What is shown: name, sentence, where it is counted.
-const SHOWN: [(&str, &str, fn(&Registry) -> Counts); 2] = [
+const SHOWN: [(&str, &str, Read); 2] = [
     (
         "fleetbeat_rtt_seconds",
         "Round trips of heartbeats as agents measured them, without the server's hold time",
@@ -35,7 +36,7 @@ const SHOWN: [(&str, &str, fn(&Registry) -> Counts); 2] = [
 struct Shown {
     name: &'static str,
     help: &'static str,
-    read: fn(&Registry) -> Counts,
+    read: Read,
     registry: Arc<Registry>,
     desc: Desc,
 }
@@ -50,7 +51,7 @@ fn round_trips(registry: &Registry) -> Counts {
 
 pub(super) fn register(
     metrics: &prometheus::Registry,
-    registry: Arc<Registry>,
+    registry: &Arc<Registry>,
 ) -> Result<(), Error> {
     let failed = |error: prometheus::Error| Error::Metrics(error.into());
     for (name, help, read) in SHOWN {
@@ -60,7 +61,7 @@ pub(super) fn register(
             name,
             help,
             read,
-            registry: Arc::clone(&registry),
+            registry: Arc::clone(registry),
             desc: desc.map_err(failed)?,
         };
         metrics.register(Box::new(shown)).map_err(failed)?;

@@ -36,7 +36,7 @@ impl Metrics {
         judge(&meter, sources);
         recorder(&meter, sources);
         tuning(&meter, sources);
-        histograms::register(self.registry(), Arc::clone(&sources.registry))
+        histograms::register(self.registry(), &sources.registry)
     }
 }
 
