@@ -22,9 +22,9 @@ use super::Context;
 use super::greeting::Greeting;
 use crate::registry::{Farewell, Link, Opening, Outbox, Refused, Registry, Session};
 
-/// A nominated session whose bytes wait in the kernel, but cannot be read for so long because its
-/// connection is blocked, is not read any more.
-const BLOCKED_FOR: Duration = Duration::from_millis(500);
+/// A nominated session whose bytes wait in the kernel at so many looks, 5 ms apart, is not read any more:
+/// its connection is blocked. Looks and not time, because a lane that was stalled did not look.
+const BLOCKED_LOOKS: u32 = 100;
 /// More messages than these in a window mean a broken agent: the shortest T makes 50 beats in it,
 /// and a stall of a minute hands over 300 at once.
 const FLOOD: u32 = 2_000;
@@ -292,7 +292,7 @@ impl Attendance {
             );
             let bye = Farewell::new(CloseReason::MissedHeartbeats, detail.as_str());
             registry.end(session, CloseReason::MissedHeartbeats, &detail, Some(bye));
-        } else if now.since(nominated) > BLOCKED_FOR {
+        } else if self.link.looks_in_vain() >= BLOCKED_LOOKS {
             let detail = "bytes wait, but the peer blocks the connection by not reading";
             registry.end(session, CloseReason::SlowConsumer, detail, None);
         }
@@ -399,3 +399,6 @@ fn flood((since, count): &mut (Moment, u32), now: Moment) -> Result<(), Broken> 
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

@@ -234,6 +234,7 @@ impl Connection {
             .any(|session| session.nominated().is_some())
         {
             // The reactor brings what waits, unless the peer blocks the connection by not reading.
+            self.link.unread();
             self.look_again = Some(Box::pin(tokio::time::sleep(LOOK_AGAIN)));
             self.order_bell.0.ring();
         }

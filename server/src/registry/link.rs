@@ -1,4 +1,4 @@
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::task::Waker;
 
@@ -18,6 +18,8 @@ pub struct Link {
     quiet_at: AtomicU64,
     /// What the kernel told of the connection last, and when.
     kernel: Mutex<Option<(Moment, Kernel)>>,
+    /// How often in a row bytes waited there.
+    unread: AtomicU32,
     peek: AtomicBool,
     account: AtomicBool,
     retuned: AtomicBool,
@@ -45,6 +47,7 @@ impl Link {
     }
 
     pub(super) fn request_peek(&self) {
+        self.unread.store(0, Ordering::Release);
         self.peek.store(true, Ordering::Release);
         self.waker.wake();
     }
@@ -84,6 +87,18 @@ impl Link {
     /// Nothing waited in the kernel at `now`, and everything read before has been handed on.
     pub fn quiet(&self, now: Moment) {
         self.quiet_at.store(now.as_nanos(), Ordering::Release);
+        self.unread.store(0, Ordering::Release);
+    }
+
+    /// Bytes waited in the kernel, and the connection will look again.
+    pub fn unread(&self) {
+        self.unread.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// How often the connection has looked since the last request, and found bytes that it could not read.
+    #[must_use]
+    pub fn looks_in_vain(&self) -> u32 {
+        self.unread.load(Ordering::Acquire)
     }
 
     #[must_use]
