@@ -2,13 +2,13 @@ use std::time::Duration;
 
 use fleetbeat_liveness::Moment;
 
-/// A judgement later than this after its time was late because this process did not run.
-const STALL: Duration = Duration::from_millis(100);
+/// What waits in the socket is read within this, by a process that runs.
+const LAST_LOOK_LEAST: Duration = Duration::from_millis(20);
 /// However long the process did not run, what waits in the socket is read within this.
 const LAST_LOOK_MOST: Duration = Duration::from_secs(1);
 
-/// Decides when the server has been silent for too long. An agent that was stopped itself first looks
-/// at what arrived meanwhile.
+/// Decides when the server has been silent for too long. An agent may have been stopped until just then,
+/// so it always looks once more at what arrived meanwhile; the longer it was late, the longer.
 #[derive(Debug)]
 pub(super) struct Judge {
     heard: Moment,
@@ -39,12 +39,12 @@ impl Judge {
         if now < due {
             return false;
         }
-        let late = now.since(due);
-        if self.last_look.is_none() && late > STALL {
-            self.last_look = Some(now + late.min(LAST_LOOK_MOST));
-            return false;
+        if self.last_look.is_some() {
+            return true;
         }
-        true
+        let late = now.since(due);
+        self.last_look = Some(now + late.clamp(LAST_LOOK_LEAST, LAST_LOOK_MOST));
+        false
     }
 }
 
@@ -68,7 +68,19 @@ mod tests {
         judge.heard(ms(500));
         assert_eq!(judge.due(DEAD_AFTER), ms(7_500));
         assert!(!judge.convicts(ms(7_499), DEAD_AFTER));
-        assert!(judge.convicts(ms(7_500), DEAD_AFTER));
+        assert!(!judge.convicts(ms(7_500), DEAD_AFTER), "one more look");
+        assert_eq!(judge.due(DEAD_AFTER), ms(7_520));
+        assert!(judge.convicts(ms(7_520), DEAD_AFTER));
+    }
+
+    /// Found by simulation: a stop that ends within moments of the deadline leaves as much unread as any.
+    #[test]
+    fn an_agent_that_was_stopped_until_the_deadline_reads_before_it_judges() {
+        let mut judge = Judge::new(ms(0));
+        assert!(!judge.convicts(ms(7_001), DEAD_AFTER));
+        judge.heard(ms(7_002));
+        assert!(!judge.convicts(ms(7_021), DEAD_AFTER));
+        assert_eq!(judge.due(DEAD_AFTER), ms(14_002));
     }
 
     #[test]

@@ -225,7 +225,8 @@ fn a_message_kind_of_a_later_version_is_ignored_and_proves_life() {
         .handle_message(at(3_000), v1::FromServer { message: None });
     assert!(scene.outputs().is_empty());
     assert!(ending(&scene.wake(7_200)).is_none());
-    assert!(ending(&scene.wake(10_000)).is_some());
+    assert!(ending(&scene.wake(10_000)).is_none(), "one more look");
+    assert!(ending(&scene.wake(10_020)).is_some());
 }
 
 #[test]
@@ -243,14 +244,14 @@ fn a_silent_server_is_left_at_its_deadline_and_told_why() {
     let outputs = loop {
         let (due, outputs) = scene.next();
         if ending(&outputs).is_some() {
-            assert_eq!(due, at(7_100));
+            assert_eq!(due, at(7_120), "after one more look");
             break outputs;
         }
     };
     assert_eq!(goodbye(&outputs), Some(v1::CloseReason::PeerGaveUp));
     let ending = ending(&outputs).unwrap();
     assert_eq!(ending.cause, Cause::ServerSilent);
-    assert_eq!(ending.lived, Some(Duration::from_secs(7)));
+    assert_eq!(ending.lived, Some(Duration::from_millis(7_020)));
     assert_eq!(ending.spread, Duration::from_millis(3_500), "half of D");
     assert!(
         matches!(outputs.last(), Some(Output::End(_))),
