@@ -328,7 +328,10 @@ impl<R: Rng> Session<R> {
     }
 
     fn send(&mut self, now: Moment, message: Upward) {
-        self.beats.message_sent(now, &mut self.rng);
+        // With N = 1 the server's next answer is owed within R: without its PING it would look silent.
+        if self.in_force.tuning.misses() > 1 {
+            self.beats.message_sent(now, &mut self.rng);
+        }
         self.put(message);
     }
 

@@ -238,6 +238,20 @@ fn a_check_is_answered_at_once_with_its_nonce() {
     );
 }
 
+/// Hard case A10: found by simulation. A PING that another message put off would have no answer within R.
+#[test]
+fn with_one_miss_no_other_message_puts_a_ping_off() {
+    let mut scene = Scene::greeting(Some(revised(3, 2_000, 1, 1_000)));
+    scene.receive(100, Downward::Welcome(welcome()));
+    scene.next();
+    let due = scene.0.poll_timeout();
+    let before = due.before(Duration::from_millis(50));
+    scene
+        .0
+        .handle_message(before, down(Downward::Check(v1::Check { nonce: 9 })));
+    assert_eq!(scene.0.poll_timeout(), due);
+}
+
 #[test]
 fn a_silent_server_is_left_at_its_deadline_and_told_why() {
     let mut scene = Scene::live();
