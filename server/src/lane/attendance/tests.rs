@@ -7,7 +7,7 @@ use fleetbeat_proto::v1::{self, FromAgent, from_agent::Message};
 use super::{Attendance, BLOCKED_LOOKS};
 use crate::clock::{Clock, Hands};
 use crate::lane::Context;
-use crate::registry::{Link, Outbox, Registry};
+use crate::registry::{Link, Outbox, Rates, Registry};
 
 /// D of the default tuning.
 const DEADLINE: Duration = Duration::from_secs(62);
@@ -23,7 +23,7 @@ impl Trial {
     /// A session opens at the clock's origin.
     fn begin() -> Self {
         let hands: &'static Hands = Box::leak(Box::default());
-        let registry = Arc::new(Registry::new(Clock::by_hand(hands), 1, 60));
+        let registry = Arc::new(Registry::new(Clock::by_hand(hands), 1, Rates::default()));
         let context = Arc::new(Context::new(&registry, 0, "test"));
         let (outbox, link) = (Arc::new(Outbox::default()), Arc::new(Link::default()));
         let peer = "127.0.0.1:9".parse().unwrap();
