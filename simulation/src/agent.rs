@@ -278,14 +278,11 @@ impl World {
     /// Does what the agent's machine asks for.
     pub(crate) fn act(&mut self, host: usize) {
         let mut welcomed = None;
-        loop {
-            let Some(Process {
-                phase: Phase::Attending { flow, session },
-                ..
-            }) = &mut self.hosts[host].process
-            else {
-                break;
-            };
+        while let Some(Process {
+            phase: Phase::Attending { flow, session },
+            ..
+        }) = &mut self.hosts[host].process
+        {
             let flow = *flow;
             let Some(output) = session.poll() else { break };
             match output {
@@ -302,7 +299,7 @@ impl World {
                 }
                 Output::Welcomed { .. } => {
                     welcomed = Some(self.now);
-                    self.welcomed(host, flow);
+                    self.welcomed(host);
                 }
                 Output::Keep(revised) => self.keep(host, revised),
                 Output::Refused { revision, .. } => {

@@ -19,6 +19,7 @@ use crate::world::World;
 pub(crate) struct Flow {
     pub host: usize,
     pub life: u64,
+    pub instance: [u8; 16],
     pub server: usize,
     pub run: u32,
     pub lane: usize,
@@ -66,6 +67,11 @@ impl Truth {
     pub(crate) fn expectation(&self) -> Option<Expectation> {
         let each = self.owed.iter().map(|revised| revised.tuning.expectation());
         each.reduce(Expectation::component_max)
+    }
+
+    pub(crate) fn look_back(&self) -> Duration {
+        self.expectation()
+            .map_or(Duration::ZERO, |owed| owed.look_back)
     }
 
     pub(crate) fn deadline(&self) -> Duration {
@@ -145,6 +151,10 @@ impl World {
         self.flows.push(Some(Box::new(Flow {
             host,
             life: self.hosts[host].life,
+            instance: self.hosts[host]
+                .process
+                .as_ref()
+                .map_or([0; 16], |process| process.instance),
             server,
             run: running.run,
             lane,

@@ -43,10 +43,20 @@ pub(crate) struct Host {
     pub ticket: u64,
     /// When something kept the host or its agent from running last.
     pub troubled: Moment,
-    /// A copy of another host, or one that has a copy.
-    pub twin: bool,
+    pub kin: Kin,
     /// Never starts again.
     pub retired: bool,
+}
+
+/// Whether others had or have this host's identity, or later states of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kin {
+    Sole,
+    /// Its state was replaced by an older copy: each server tells it another floor, and between two of them
+    /// it waits for minutes.
+    RolledBack,
+    /// A copy of another host, or one that has a copy.
+    Twin,
 }
 
 /// One run of the agent.
@@ -124,7 +134,7 @@ impl Host {
             life: 0,
             ticket: 0,
             troubled: Moment::ZERO,
-            twin: false,
+            kin: Kin::Sole,
             retired: false,
         }
     }

@@ -220,6 +220,9 @@ impl World {
         };
         let before = serving.attendance.session().is_some();
         flow.truth.read = Some(self.now);
+        if let Some(process) = &mut self.servers[flow.server].process {
+            process.read = self.now;
+        }
         serving.attendance.received(message);
         let Some(session) = serving.attendance.session() else {
             return;
@@ -249,6 +252,7 @@ impl World {
             if flow.pipes[Way::Up as usize].inbox.is_empty() {
                 serving.link.quiet(clock);
             } else {
+                serving.link.unread();
                 self.timeline
                     .at(self.now + LOOK_AGAIN, Event::Serve { flow: id });
             }

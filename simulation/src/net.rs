@@ -19,7 +19,7 @@ pub(crate) type FlowId = usize;
 const RTO_MOST: Duration = Duration::from_mins(2);
 const RTO_LEAST: Duration = Duration::from_millis(200);
 /// How long the kernel goes on for a socket that nobody holds any more.
-const ORPHANED: Duration = Duration::from_secs(60);
+const ORPHANED: Duration = Duration::from_mins(1);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Way {
@@ -113,6 +113,9 @@ impl World {
             return;
         };
         let pipe = &mut flow.pipes[way as usize];
+        if pipe.closed {
+            return;
+        }
         pipe.queue.push_back(packet);
         if !pipe.stuck() {
             self.transmit(id, way);

@@ -17,7 +17,7 @@ pub struct Options {
     pub minutes: Option<u32>,
     /// Leaves the wall clocks of the servers alone, with everything else the same.
     pub steady_wall_clocks: bool,
-    /// No faults but the death of a share of the fleet at once.
+    /// One server with the default tuning, and no fault but hosts that lose power: how late verdicts are.
     pub calm: bool,
 }
 
@@ -31,9 +31,10 @@ pub(crate) struct Plan {
     pub between_faults: Duration,
     /// Faults of this seed; one that is there twice strikes twice as often.
     pub kinds: Vec<Kind>,
-    /// The longest D that may be in force anywhere.
+    /// The longest silence that may be tolerated anywhere.
     pub longest: Duration,
     pub steady_wall_clocks: bool,
+    pub calm: bool,
 }
 
 impl Plan {
@@ -54,6 +55,19 @@ impl Plan {
             kinds,
             longest: Tuning::default().deadline(),
             steady_wall_clocks: options.steady_wall_clocks,
+            calm: false,
+        }
+    }
+
+    /// A twentieth of the fleet loses power, one after the other.
+    pub(crate) fn calm(self) -> Self {
+        let strikes = u32::try_from(self.agents / 20).unwrap_or(u32::MAX).max(1);
+        Self {
+            servers: 1,
+            kinds: vec![Kind::HostLosesPower],
+            between_faults: self.faults_for / strikes,
+            calm: true,
+            ..self
         }
     }
 }
@@ -74,5 +88,8 @@ pub(crate) fn tuning(dice: &mut Dice) -> Tuning {
     } else {
         1
     };
-    Tuning::new(interval, misses, timeout, pong_every).unwrap_or_default()
+    let adaptive = pong_every == 1 && dice.chance(0.3);
+    let tuning = Tuning::new(interval, misses, timeout, pong_every);
+    let tuning = tuning.and_then(|tuning| tuning.with_adaptive(adaptive));
+    tuning.unwrap_or_default()
 }

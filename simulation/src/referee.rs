@@ -40,6 +40,8 @@ struct Book {
     verdict: Verdict,
     since: Moment,
     highest: Option<Fence>,
+    /// Who spoke under the highest fence, when this run saw it.
+    instance: Option<[u8; 16]>,
     seated: Option<Seat>,
     /// The session before the present one, or the last.
     last: Option<Past>,
@@ -62,6 +64,10 @@ struct Past {
     read: Moment,
     opened: Moment,
     deadline: Duration,
+    /// How far back its silence makes the server look.
+    look_back: Duration,
+    /// The lane that ended it just then, when it was for its silence.
+    convicted_on: Option<usize>,
 }
 
 impl Book {
@@ -70,6 +76,7 @@ impl Book {
             verdict: Verdict::Unknown,
             since: now,
             highest: None,
+            instance: None,
             seated: None,
             last: None,
             known: false,

@@ -56,6 +56,11 @@ pub(crate) struct Process {
     /// Stops of lanes and of the judge, for the referee.
     pub stops: Vec<Stop>,
     pub draining: bool,
+    /// Since when verdicts are held, and when they were released last.
+    pub held_since: Option<Moment>,
+    pub released: Moment,
+    /// When a lane read anything of anybody last.
+    pub read: Moment,
 }
 
 #[derive(Debug)]
@@ -209,6 +214,9 @@ impl World {
             judge_overdue: false,
             stops: Vec::new(),
             draining: false,
+            held_since: None,
+            released: Moment::ZERO,
+            read: now,
             lanes,
         });
         let count = self.servers[server].lanes();
@@ -328,6 +336,7 @@ impl World {
                     pause.max(period)
                 };
                 self.timeline.at(now + pause, Event::Pass { server, run });
+                self.note_hold(server);
                 self.observe(server);
                 self.wake_tasks();
             }
@@ -357,6 +366,31 @@ impl World {
         self.write(server);
         self.timeline
             .at(now + HARVEST, Event::Harvest { server, run });
+    }
+
+    fn note_hold(&mut self, server: usize) {
+        let now = self.now;
+        let Some(process) = &mut self.servers[server].process else {
+            return;
+        };
+        let held = process.registry.held_since().is_some();
+        match (process.held_since, held) {
+            (None, true) => {
+                process.held_since = Some(now);
+                self.tally.holds += 1;
+                self.tell(None, Some(server), || {
+                    format!("server {server} holds its verdicts")
+                });
+            }
+            (Some(since), false) => {
+                (process.held_since, process.released) = (None, now);
+                let held = now.since(since);
+                self.tell(None, Some(server), || {
+                    format!("server {server} releases its verdicts after {held:.1?}")
+                });
+            }
+            (None, false) | (Some(_), true) => {}
+        }
     }
 
     /// Everything that was written in agents' journals since the last call.

@@ -47,6 +47,7 @@ pub struct Tally {
     pub convictions: u64,
     pub servers_given_up: u64,
     pub lanes_died: u64,
+    pub holds: u64,
     pub endings: BTreeMap<&'static str, u64>,
     pub verdicts: BTreeMap<&'static str, u64>,
     pub faults: BTreeMap<&'static str, u64>,
@@ -69,6 +70,7 @@ impl Tally {
         self.convictions += other.convictions;
         self.servers_given_up += other.servers_given_up;
         self.lanes_died += other.lanes_died;
+        self.holds += other.holds;
         let maps = [
             (&mut self.endings, &other.endings),
             (&mut self.verdicts, &other.verdicts),

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use fleetbeat_liveness::Moment;
 use fleetbeat_liveness::policy::{PolicySet, Selector};
+use fleetbeat_liveness::{Moment, Tuning};
 
 use crate::dice::Dice;
 use crate::fault::Fault;
@@ -74,12 +74,23 @@ impl World {
     fn new(options: &Options, telling: bool) -> Self {
         let mut dice = Dice::new(options.seed);
         let mut plan = Plan::draw(options, &mut dice);
+        if options.calm {
+            plan = plan.calm();
+        }
         let now = Moment::ZERO + START;
-        let policies = PolicySet::default().with(Selector::Fleet, plan::tuning(&mut dice));
-        plan.longest = plan.longest.max(policies.default_tuning().deadline());
-        let periods = [20, 20, 50, 100].map(Duration::from_millis);
+        let tuning = plan::tuning(&mut dice);
+        let tuning = if plan.calm { Tuning::default() } else { tuning };
+        let policies = PolicySet::default().with(Selector::Fleet, tuning);
+        plan.longest = plan
+            .longest
+            .max(policies.default_tuning().deadline_at_most());
+        let periods = if plan.calm {
+            &[20][..]
+        } else {
+            &[20, 20, 50, 100]
+        };
         let servers = (0..plan.servers)
-            .map(|_| Server::new(WALL, dice.pick(&periods)))
+            .map(|_| Server::new(WALL, Duration::from_millis(dice.pick(periods))))
             .collect();
         Self {
             now,

@@ -7,7 +7,9 @@
 
 mod checks;
 mod demo;
+mod mutants;
 mod packages;
+mod simulate;
 mod skipped;
 mod steps;
 mod study;
@@ -37,6 +39,14 @@ enum Task {
     },
     /// Plays the studies and writes their tables into docs/detectors.md and docs/storms.md
     Study,
+    /// Simulates fleets in virtual time and checks what the design promises
+    Simulate {
+        /// Handed to `fleetbeat-simulate`, such as `--seeds 1000` or `--seed 7`
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
+    /// Plants bugs in a copy of the product and expects the simulator to find each
+    Mutants,
     /// Formatting, lints, dependencies, build, all tests
     Test {
         /// Leaves out the fleets of real processes and the documentation's examples
@@ -49,6 +59,8 @@ fn main() -> ExitCode {
     let done = match Arguments::parse().task {
         Task::Demo { arguments } => demo::run(&arguments),
         Task::Study => study::run(),
+        Task::Simulate { arguments } => simulate::run(&arguments),
+        Task::Mutants => mutants::run(),
         Task::Test { quick } => checks::run(quick),
     };
     match done {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use fleetbeat_agent::session::Pause;
 
 use crate::fault::Fault;
-use crate::host::{Disk, Host, Phase, Process};
+use crate::host::{Disk, Host, Kin, Phase, Process};
 use crate::timeline::Event;
 use crate::world::World;
 
@@ -72,6 +72,9 @@ impl World {
         self.kill_agent(host, false);
         let me = &mut self.hosts[host];
         if back > 0 {
+            if me.kin == Kin::Sole {
+                me.kin = Kin::RolledBack;
+            }
             me.disk = Disk {
                 incarnation: me.disk.incarnation.saturating_sub(back),
                 tuning: None,
@@ -165,10 +168,10 @@ impl World {
         if original.retired || !original.up() {
             return;
         }
-        original.twin = true;
+        original.kin = Kin::Twin;
         let mut copy = Host::new(original.agent, original.group, original.delay);
         copy.disk = original.disk;
-        copy.twin = true;
+        copy.kin = Kin::Twin;
         let number = self.hosts.len();
         self.hosts.push(copy);
         self.tell(Some(host), None, || {

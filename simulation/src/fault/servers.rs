@@ -223,7 +223,7 @@ impl World {
                 self.policies.without(&selector)
             } else {
                 let tuning = plan::tuning(&mut self.dice);
-                self.plan.longest = self.plan.longest.max(tuning.deadline());
+                self.plan.longest = self.plan.longest.max(tuning.deadline_at_most());
                 self.policies.with(selector, tuning)
             };
             let changes = policies.changes(&self.policies);

@@ -8,8 +8,8 @@ use fleetbeat_liveness::backoff::{BREAKER_PROBE, JITTER_PERCENT};
 use fleetbeat_liveness::verdict::Verdict;
 use fleetbeat_proto::v1::from_agent::Message as Upward;
 
-use crate::host::{Phase, Process};
-use crate::net::{FlowId, Way};
+use crate::host::{Kin, Phase, Process};
+use crate::net::{FlowId, Packet, Way};
 use crate::world::World;
 
 /// Timers of the simulation run late by up to 2 ms.
@@ -42,15 +42,13 @@ impl World {
         }
     }
 
-    pub(crate) fn welcomed(&mut self, host: usize, flow: FlowId) {
+    pub(crate) fn welcomed(&mut self, host: usize) {
         let clock = self.hosts[host].clock(self.now);
         if let Some(process) = &mut self.hosts[host].process {
             process.promise.last_sent = Some(clock);
             process.promise.longest = Duration::ZERO;
         }
         self.tally.welcomed += 1;
-        let delay = self.hosts[host].delay;
-        let _ = (flow, delay);
     }
 
     /// After the agent acted: what it runs is what its server waits for.
@@ -91,6 +89,12 @@ impl World {
         self.tally.servers_given_up += 1;
         let Some(flow) = &self.flows[id] else { return };
         let server = flow.server;
+        let is_message = |packet: &Packet| matches!(packet, Packet::Down(_));
+        if flow.pipes[Way::Down as usize].inbox.iter().any(is_message) {
+            return self.object("4", Some(host), Some(server), || {
+                "the agent called its server silent before it read what waited".to_owned()
+            });
+        }
         let since = flow.truth.agent_read.unwrap_or(Moment::ZERO);
         let me = &self.servers[server];
         let stopped = me
@@ -120,7 +124,12 @@ impl World {
     pub(crate) fn check_everybody_is_back(&mut self) {
         for host in 0..self.hosts.len() {
             let me = &self.hosts[host];
-            if !me.acts() || me.twin {
+            let excused = match me.kin {
+                Kin::Sole => false,
+                Kin::RolledBack => self.servers.len() > 1,
+                Kin::Twin => true,
+            };
+            if !me.acts() || excused {
                 continue;
             }
             let online = self.servers.iter().any(|server| {

@@ -42,7 +42,7 @@ impl Truth {
         match ack.outcome() {
             tuning_ack::Outcome::Applied => self.owed = vec![told.unwrap_or(newest)],
             tuning_ack::Outcome::Refused => {
-                self.owed = told.map_or(self.owed.clone(), |told| vec![told])
+                self.owed = told.map_or(self.owed.clone(), |told| vec![told]);
             }
             tuning_ack::Outcome::Unspecified => {}
         }
@@ -72,13 +72,24 @@ impl World {
                 format!("session {fence} was seated although {highest:?} was seen before")
             });
         }
+        let instance = flow.instance;
         let book = self.referee.book(server, agent, now);
-        book.highest = highest.max(Some(fence));
+        let twins = highest.is_some_and(|highest| highest.incarnation == fence.incarnation)
+            && book.instance.is_some_and(|before| before != instance);
+        (book.highest, book.instance) = (highest.max(Some(fence)), Some(instance));
         book.seated = Some(Seat {
             fence,
             flow: id,
             opened: now,
         });
+        if twins {
+            self.object("16", Some(host), Some(server), || {
+                format!(
+                    "two instances were seated as incarnation {}",
+                    fence.incarnation
+                )
+            });
+        }
     }
 
     /// The end of a session is written down.
@@ -108,11 +119,25 @@ impl World {
                 read,
                 opened,
                 deadline,
+                look_back: flow.truth.look_back(),
+                convicted_on: (reason == CloseReason::MissedHeartbeats).then_some(flow.lane),
             });
         }
         self.check_seat(server, agent, host);
         if reason == CloseReason::MissedHeartbeats {
             self.check_conviction(id, flow, session);
+        }
+        if matches!(
+            reason,
+            CloseReason::ProtocolError | CloseReason::SlowConsumer
+        ) {
+            self.object("18", Some(host), Some(server), || {
+                let word = reason.word();
+                format!(
+                    "an agent that keeps the contract and reads was closed as {word}: {}",
+                    ending.detail
+                )
+            });
         }
     }
 

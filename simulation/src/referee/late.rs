@@ -101,6 +101,7 @@ impl World {
                 self.check_due(server, agent, suspect_at, "online and silent for T + W");
                 self.check_due(server, agent, offline_at, "online and silent for D");
             }
+            Verdict::Unknown if self.is_held(server) => {}
             Verdict::Suspect | Verdict::Unknown => {
                 self.check_due(server, agent, offline_at, "silent for D with a session");
                 let since = self.referee.book(server, agent, self.now).since;
@@ -127,8 +128,9 @@ impl World {
 
     fn check_unknown(&mut self, server: usize, agent: usize) {
         let (now, period) = (self.now, self.servers[server].period);
+        let held = self.is_held(server);
         let book = self.referee.book(server, agent, now);
-        if !book.known {
+        if !book.known || held {
             return;
         }
         let deadline = book.last.map_or(book.deadline, |last| last.deadline);
@@ -162,8 +164,23 @@ impl World {
         }
     }
 
-    /// Until when verdicts of this server may be held, and the graces that follow.
-    pub(crate) fn held_until(&self, _server: usize) -> Moment {
-        Moment::ZERO
+    fn is_held(&self, server: usize) -> bool {
+        let process = self.servers[server].process.as_ref();
+        process.is_some_and(|process| process.held_since.is_some())
+    }
+
+    /// Until when a hold may put verdicts off: a bound for itself, and a grace after it.
+    pub(crate) fn held_until(&self, server: usize) -> Moment {
+        /// The longest grace, and the time to look again.
+        const GRACE: Duration = Duration::from_secs(62);
+        let bound = self.plan.longest.max(Duration::from_secs(30)) + Duration::from_secs(1);
+        self.servers[server]
+            .process
+            .as_ref()
+            .map_or(Moment::ZERO, |process| {
+                let held = process.held_since.map(|since| since + bound);
+                let grace = Some(process.released).filter(|at| *at > Moment::ZERO);
+                held.max(grace.map(|at| at + GRACE)).unwrap_or(Moment::ZERO)
+            })
     }
 }

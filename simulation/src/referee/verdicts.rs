@@ -10,6 +10,7 @@ use fleetbeat_server::registry::{Entry, Session, Transition};
 
 use super::Past;
 use crate::flow::Flow;
+use crate::host::{Phase, Process};
 use crate::net::{FlowId, Packet, Way};
 use crate::world::World;
 
@@ -40,6 +41,7 @@ impl World {
         }
         if *to == Verdict::Offline {
             self.check_offline(server, agent, *from, since);
+            self.check_guilt(server, agent, *from);
         }
         let book = self.referee.book(server, agent, now);
         (book.verdict, book.since) = (*to, now);
@@ -52,13 +54,14 @@ impl World {
             let Some(flow) = &self.flows[seat.flow] else {
                 return;
             };
-            let lane = flow.lane;
             let past = Past {
                 read: flow.truth.read.unwrap_or(seat.opened),
                 opened: seat.opened,
                 deadline: flow.truth.deadline(),
+                look_back: flow.truth.look_back(),
+                convicted_on: Some(flow.lane),
             };
-            return self.check_silence(server, host, past, Some(lane));
+            return self.check_silence(server, host, past);
         }
         let (last, deadline) = (book.last, book.deadline);
         let due = since + longest_wait() + last.map_or(deadline, |last| last.deadline);
@@ -69,7 +72,10 @@ impl World {
             });
         }
         if let Some(past) = last {
-            self.check_silence(server, host, past, None);
+            self.check_silence(server, host, past);
+            if let Some(last) = &mut self.referee.book(server, agent, now).last {
+                last.convicted_on = None;
+            }
         } else if from == Verdict::Suspect {
             self.object("8", host, Some(server), || {
                 "offline without a session before".to_owned()
@@ -77,14 +83,42 @@ impl World {
         }
     }
 
+    /// A server that hears nobody although much is owed calls nobody offline.
+    fn check_guilt(&mut self, server: usize, agent: usize, from: Verdict) {
+        /// Half of them would do for a hold.
+        const OWED: f64 = 40.0;
+        /// After a hold its own rules go on for a while.
+        const AFTER: Duration = Duration::from_mins(5);
+        let (now, host) = (self.now, self.host_of(agent));
+        let Some(last) = self.referee.book(server, agent, now).last else {
+            return;
+        };
+        let x = last.look_back;
+        let Some(process) = self.servers[server].process.as_ref() else {
+            return;
+        };
+        let held_lately = process.held_since.is_some()
+            || (process.released > Moment::ZERO && now.since(process.released) < AFTER);
+        let silent_for = now.since(process.read);
+        if from == Verdict::Unknown || held_lately {
+            return;
+        }
+        let owed: f64 = process
+            .registry
+            .agents()
+            .iter()
+            .filter_map(|agent| agent.session())
+            .map(|session| x.as_secs_f64() / session.in_force().tuning.interval().as_secs_f64())
+            .sum();
+        if silent_for > x && owed > OWED {
+            self.object("6", host, Some(server), || {
+                format!("offline although nobody was heard for {silent_for:.1?} and {owed:.0} were owed in {x:.1?}")
+            });
+        }
+    }
+
     /// `past` counts as silent for good at this moment.
-    fn check_silence(
-        &mut self,
-        server: usize,
-        host: Option<usize>,
-        past: Past,
-        lane: Option<usize>,
-    ) {
+    fn check_silence(&mut self, server: usize, host: Option<usize>, past: Past) {
         let now = self.now;
         let silence = now.since(past.read);
         if silence < past.deadline {
@@ -95,7 +129,7 @@ impl World {
                 )
             });
         }
-        let (grace, _) = self.graces(server, lane, past.opened);
+        let (grace, _) = self.graces(server, past.convicted_on, past.opened);
         if now < grace {
             let early = grace.since(now);
             self.object("5", host, Some(server), || {
@@ -112,6 +146,11 @@ impl World {
         if flow.pipes[Way::Up as usize].inbox.iter().any(is_message) {
             return self.object("4", Some(host), Some(server), || {
                 "convicted while its message waited in the kernel".to_owned()
+            });
+        }
+        if self.newer_hello_waits(flow) {
+            return self.object("4", Some(host), Some(server), || {
+                "convicted while the agent's next Hello waited in the kernel".to_owned()
             });
         }
         let Some(arrived) = flow.truth.arrived else {
@@ -138,12 +177,28 @@ impl World {
         self.note_lateness(server, flow, session);
     }
 
+    /// Whether a later connection of the same run of the agent waits to be read by this server.
+    fn newer_hello_waits(&self, flow: &Flow) -> bool {
+        let me = &self.hosts[flow.host];
+        let Some(Process {
+            phase: Phase::Attending { flow: newer, .. },
+            ..
+        }) = &me.process
+        else {
+            return false;
+        };
+        self.flows[*newer].as_ref().is_some_and(|newer| {
+            let waits = !newer.pipes[Way::Up as usize].inbox.is_empty();
+            waits && newer.server == flow.server && newer.life == flow.life
+        })
+    }
+
     /// How late a verdict was that nothing held up.
     fn note_lateness(&mut self, server: usize, flow: &Flow, session: &Arc<Session>) {
         let heard = self.world_time(server, session.last_heard());
-        let due = heard + session.offline_after();
+        let due = heard + session.limits().offline_after;
         let (_, hindered) = self.graces(server, Some(flow.lane), Moment::ZERO);
-        if hindered < due && self.held_until(server) < due {
+        if hindered.max(self.held_until(server)) < due {
             self.tally.lateness.push(self.now.since(due));
         }
     }
