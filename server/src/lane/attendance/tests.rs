@@ -75,7 +75,11 @@ impl Trial {
 fn a_beat_that_waits_out_a_short_stall_of_the_lane_saves_its_session() {
     let mut trial = Trial::begin();
     let nominated = trial.at(DEADLINE);
-    trial.attendance.session().unwrap().nominate(nominated, None);
+    trial
+        .attendance
+        .session()
+        .unwrap()
+        .nominate(nominated, None);
     trial.at(DEADLINE + Duration::from_millis(900));
     trial.link.unread();
     trial.attendance.convict_or_spare();
@@ -91,7 +95,11 @@ fn a_beat_that_waits_out_a_short_stall_of_the_lane_saves_its_session() {
 fn a_connection_that_stays_blocked_is_closed_as_a_slow_consumer() {
     let mut trial = Trial::begin();
     let nominated = trial.at(DEADLINE);
-    trial.attendance.session().unwrap().nominate(nominated, None);
+    trial
+        .attendance
+        .session()
+        .unwrap()
+        .nominate(nominated, None);
     for _ in 1..BLOCKED_LOOKS {
         trial.link.unread();
     }
