@@ -174,14 +174,6 @@ pub(super) const EDITS: &[Edit] = &[
         put: "        let spared = !BUG && silence < limit",
     },
     Edit {
-        bug: "spared and never judged again",
-        file: "server/src/lane/attendance.rs",
-        find: "            registry.rejudge(&session.agent);",
-        put: "            if !BUG {
-                registry.rejudge(&session.agent);
-            }",
-    },
-    Edit {
         bug: "only a PING is life",
         file: "server/src/lane/attendance.rs",
         find: "        if session.heard(now, kind(message.as_ref())) {",
