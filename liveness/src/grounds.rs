@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::fence::Fence;
 use crate::path::Evidence;
 use crate::rtt;
+use crate::span::Span;
 
 /// What is known when a verdict is reached. Ages are on the server's monotonic clock at that moment.
 #[derive(Debug, Clone, PartialEq)]
@@ -46,6 +47,9 @@ pub enum Trigger {
     ServerAway,
     /// The agent did not come back although it had a fair chance after the server had been away.
     AwayTooLong,
+    /// The agent did not come back although it had a fair chance after `doubt` had kept it from being
+    /// judged.
+    StayedAway { doubt: String },
     /// The agent left and did not come back within the time it had told.
     Overdue { how: String, within: Duration },
     /// The server cannot show that it would hear the agent.
@@ -66,7 +70,7 @@ pub struct Silence {
     /// Those that came.
     pub beats: u64,
     /// Round trips of the last beats.
-    pub rtt: rtt::Window,
+    pub rtt: rtt::Summary,
     /// The agent's own lag as its last PING told it; zero when that was below 50 ms.
     pub agent_lag: Duration,
     /// Messages that waited inside the agent, as its last PING told it.
@@ -118,6 +122,7 @@ impl Trigger {
             Self::LaneDeaf { .. } => "lane_deaf",
             Self::ServerAway => "server_away",
             Self::AwayTooLong => "away_too_long",
+            Self::StayedAway { .. } => "stayed_away",
             Self::Overdue { .. } => "overdue",
             Self::Doubt { .. } => "doubt",
         }
@@ -136,8 +141,35 @@ impl Trigger {
             | Self::LaneDeaf { .. }
             | Self::ServerAway
             | Self::AwayTooLong
+            | Self::StayedAway { .. }
             | Self::Overdue { .. }
             | Self::Doubt { .. } => None,
+        }
+    }
+
+    /// What is said of an agent that was unknown for this, and has had its fair chance to come back.
+    #[must_use]
+    pub fn outlasted(&self) -> Self {
+        match self {
+            Self::Doubt { because } => Self::StayedAway {
+                doubt: because.clone(),
+            },
+            Self::ServerDeaf { stall, .. } => Self::StayedAway {
+                doubt: format!("the server had been deaf for {}", Span(*stall)),
+            },
+            Self::LaneDeaf { lane } => Self::StayedAway {
+                doubt: format!("lane {lane} of the server did not read its sockets"),
+            },
+            Self::Opened { .. }
+            | Self::HeardAgain { .. }
+            | Self::Silent { .. }
+            | Self::Ended { .. }
+            | Self::Left { .. }
+            | Self::NotBack { .. }
+            | Self::ServerAway
+            | Self::AwayTooLong
+            | Self::StayedAway { .. }
+            | Self::Overdue { .. } => Self::AwayTooLong,
         }
     }
 }

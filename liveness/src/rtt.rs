@@ -16,6 +16,15 @@ pub struct Window {
     next: usize,
 }
 
+/// What is kept of a [`Window`] where many are kept. Nothing without samples.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Summary {
+    pub median: Option<Duration>,
+    pub p95: Option<Duration>,
+    /// The sample kept last.
+    pub last: Option<Duration>,
+}
+
 impl Window {
     #[must_use]
     pub fn new() -> Self {
@@ -68,6 +77,15 @@ impl Window {
     pub fn last(&self) -> Option<Duration> {
         let newest = (self.next + SAMPLES - 1) % SAMPLES;
         (self.len > 0).then(|| Duration::from_nanos(self.nanos[newest]))
+    }
+
+    #[must_use]
+    pub fn summary(&self) -> Summary {
+        Summary {
+            median: self.median(),
+            p95: self.p95(),
+            last: self.last(),
+        }
     }
 
     fn percentile(&self, percent: usize) -> Option<Duration> {

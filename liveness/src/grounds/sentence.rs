@@ -54,6 +54,13 @@ impl fmt::Display for Grounds {
                 f.write_str("did not come back after the server had been away")?;
                 self.aside(f)
             }
+            Trigger::StayedAway { doubt } => {
+                write!(
+                    f,
+                    "did not come back although it had time to; before: {doubt}"
+                )?;
+                self.aside(f)
+            }
             Trigger::Overdue { how, within } => write!(
                 f,
                 "overdue: said goodbye ({how}), meant to be back within {}, and is not",

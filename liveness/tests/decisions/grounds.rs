@@ -17,7 +17,7 @@ fn silence() -> Silence {
         missed: 3,
         owed: 4_215,
         beats: 4_211,
-        rtt: rtt::Window::default(),
+        rtt: rtt::Summary::default(),
         agent_lag: secs(0),
         agent_queue: 0,
         evidence: None,
@@ -134,6 +134,13 @@ fn every_other_change_says_what_made_it() {
             "overdue: said goodbye (an update), meant to be back within 30.0 s, and is not",
         ),
         (
+            Trigger::StayedAway {
+                doubt: "nearly nobody was heard".to_owned(),
+            },
+            "did not come back although it had time to; before: nearly nobody was heard; \
+             last message (PING 4211) 62.0 s before",
+        ),
+        (
             Trigger::Doubt {
                 because: "nearly nobody is heard".to_owned(),
             },
@@ -160,4 +167,23 @@ fn every_other_change_says_what_made_it() {
     ] {
         assert_eq!(Grounds::bare(trigger).to_string(), sentence);
     }
+}
+
+#[test]
+fn who_stays_away_is_told_to_have_outlasted_what_had_kept_the_verdict_back() {
+    let doubt = |doubt: &str| Trigger::StayedAway {
+        doubt: doubt.to_owned(),
+    };
+    let because = "was told to come back".to_owned();
+    let sent_away = Trigger::Doubt { because };
+    assert_eq!(sent_away.outlasted(), doubt("was told to come back"));
+    let deaf = Trigger::ServerDeaf {
+        stall: secs(35),
+        how: String::new(),
+    };
+    assert_eq!(
+        deaf.outlasted(),
+        doubt("the server had been deaf for 35.0 s")
+    );
+    assert_eq!(Trigger::ServerAway.outlasted(), Trigger::AwayTooLong);
 }

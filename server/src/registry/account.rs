@@ -22,7 +22,7 @@ impl Session {
             missed: promise.missed(age),
             owed: promise.owed(now),
             beats,
-            rtt: self.rtt_window(),
+            rtt: self.rtt_window().summary(),
             agent_lag,
             agent_queue,
             evidence: self.evidence(heard),

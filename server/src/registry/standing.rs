@@ -117,7 +117,7 @@ impl Registry {
     }
 
     /// An agent without a session did not come back within `limit` of its last message; or, without one, in
-    /// the time that it had after the server had been away. `due` is when that could be said, where nothing
+    /// the time that it had after what made it unknown. `due` is when that could be said, where nothing
     /// kept it back.
     pub fn offline(
         &self,
@@ -132,10 +132,11 @@ impl Registry {
         state.decide_at = None;
         let how = state.parting.as_ref().map(|parting| parting.how.clone());
         let how = how.unwrap_or_default();
-        let trigger = limit.map_or(Trigger::AwayTooLong, |limit| Trigger::NotBack {
-            limit,
-            how,
-        });
+        let before = state.grounds.as_ref();
+        let trigger = match limit {
+            Some(limit) => Trigger::NotBack { limit, how },
+            None => before.map_or(Trigger::AwayTooLong, |before| before.trigger.outlasted()),
+        };
         let grounds = state.absent_grounds(trigger, self.clock.now());
         let changed = state.judge(Verdict::Offline, grounds, self.clock.wall());
         drop(state);

@@ -99,9 +99,9 @@ impl From<&Silence> for Silent {
             beats_missed: told.missed,
             session_beats_expected: told.owed,
             session_beats: told.beats,
-            rtt_median_ns: rtt(told.rtt.median()),
-            rtt_p95_ns: rtt(told.rtt.p95()),
-            rtt_last_ns: rtt(told.rtt.last()),
+            rtt_median_ns: rtt(told.rtt.median),
+            rtt_p95_ns: rtt(told.rtt.p95),
+            rtt_last_ns: rtt(told.rtt.last),
             agent_lag_ns: nanos(told.agent_lag),
             agent_queue_depth: told.agent_queue,
             kernel: told.evidence.map(|evidence| Kernel {
@@ -170,7 +170,7 @@ mod tests {
             missed: 3,
             owed: 11,
             beats: 7,
-            rtt,
+            rtt: rtt.summary(),
             agent_lag: Duration::ZERO,
             agent_queue: 2,
             evidence: Some(path::Evidence {
