@@ -9,7 +9,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tempfile::TempDir;
 
-const START_WITHIN: Duration = Duration::from_secs(60);
+const START_WITHIN: Duration = Duration::from_mins(1);
 
 /// Stopped with SIGTERM when dropped, so that its Postgres ends with it.
 pub(crate) struct Served {
