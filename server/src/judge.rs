@@ -6,6 +6,7 @@
 
 mod bench;
 mod guilt;
+mod sweep;
 #[cfg(test)]
 mod tests;
 
@@ -20,6 +21,7 @@ use tracing::warn;
 
 use crate::registry::Registry;
 use bench::Bench;
+use sweep::Sweep;
 
 /// Time between the end of one pass and the next.
 const PASS: Duration = Duration::from_millis(20);
@@ -125,6 +127,7 @@ fn run(
 pub struct Sitting {
     registry: Arc<Registry>,
     bench: Bench,
+    sweep: Sweep,
     pulse: Arc<Pulse>,
     /// When the next pass should begin.
     due: Moment,
@@ -144,6 +147,7 @@ impl Sitting {
     pub fn new(registry: Arc<Registry>, pulse: Arc<Pulse>) -> Self {
         Self {
             bench: Bench::new(Arc::clone(&registry)),
+            sweep: Sweep::default(),
             due: registry.clock().now(),
             registry,
             pulse,
@@ -162,7 +166,7 @@ impl Sitting {
             self.bench.stalled(now, length);
         }
         let pass = self.bench.pass(now);
-        self.registry.sweep(now);
+        self.sweep.pass(&self.registry, now);
         self.pulse.passed(clock.now(), &self.bench, pass.nominated);
         if let Some(lane) = self.bench.dead_lane(now) {
             return Next::LaneDied(lane);

@@ -332,12 +332,16 @@ impl Bench {
     }
 
     /// An agent left and told when it means to be back.
-    fn departed(&self, agent: &Arc<Agent>, at: Moment, now: Moment) -> Option<Moment> {
+    fn departed(&mut self, agent: &Arc<Agent>, at: Moment, now: Moment) -> Option<Moment> {
         let at = self
             .deaf_anywhere(Moment::ZERO, now)
             .map_or(at, |grace| at.max(grace));
         if now < at {
             return Some(at);
+        }
+        if self.guilt.knows_nothing() {
+            self.held.insert(agent.number);
+            return Some(Moment::FAR);
         }
         if self.registry.overdue(agent) {
             info!(agent.id = %agent.id, "Agent overdue");

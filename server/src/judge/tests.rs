@@ -1,5 +1,7 @@
 mod adaptive;
 mod mass_silence;
+mod patience;
+mod sweep;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -63,7 +65,11 @@ impl Trial {
 }
 
 fn open(registry: &Registry, connection: u64, applied: Option<Revised>) -> Arc<Session> {
-    let opening = Opening {
+    registry.open(opening(connection, applied)).unwrap().session
+}
+
+fn opening(connection: u64, applied: Option<Revised>) -> Opening {
+    Opening {
         agent_id: Uuid::from_bytes([1; 16]),
         instance: InstanceId([1; 16]),
         fence: Fence {
@@ -79,8 +85,7 @@ fn open(registry: &Registry, connection: u64, applied: Option<Revised>) -> Arc<S
         lane: 0,
         outbox: Arc::new(Outbox::default()),
         link: Arc::new(Link::default()),
-    };
-    registry.open(opening).unwrap().session
+    }
 }
 
 /// HARD-CASES A5: what a session that broke leaves behind is judged at D.

@@ -1,8 +1,6 @@
 //! What is the case with an agent beside its verdict: begins, ends, and is told both times.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use fleetbeat_liveness::condition::Condition;
 use fleetbeat_liveness::flapping::WINDOW;
@@ -15,9 +13,6 @@ use time::OffsetDateTime;
 
 use super::agent::State;
 use super::{Agent, Registry, Session, Transition};
-
-/// How often agents with a condition are looked at again.
-const SWEEP_EVERY: Duration = Duration::from_secs(1);
 
 /// A condition that is the case.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,6 +31,14 @@ pub(super) struct Symptoms {
     pub rivals: Option<Box<(String, String)>>,
     pub skew: Option<Skew>,
     pub volatile_state: bool,
+}
+
+/// What a look at the conditions of an agent brought.
+#[derive(Clone, Copy, Debug)]
+struct Review {
+    changed: bool,
+    /// Something is the case that may end without a word of the agent.
+    fades: bool,
 }
 
 impl Session {
@@ -61,41 +64,36 @@ impl Registry {
         self.review(&session.agent);
     }
 
-    /// Looks again at the agents that have a condition, at most once a second.
-    pub fn sweep(&self, now: Moment) {
-        let last = Moment::from_nanos(self.swept.load(Ordering::Relaxed));
-        if now.since(last) < SWEEP_EVERY {
-            return;
-        }
-        self.swept.store(now.as_nanos(), Ordering::Relaxed);
-        let mut flagged = Vec::new();
-        self.flagged.take(&mut flagged, |agent| &agent.flagged);
-        for agent in &flagged {
-            self.review(agent);
-        }
+    /// Agents with a condition that time alone may end, since the last call.
+    pub fn take_flagged(&self, out: &mut Vec<Arc<Agent>>) {
+        self.flagged.take(out, |agent| &agent.flagged);
     }
 
     pub(super) fn review_locked(&self, agent: &Arc<Agent>, state: &mut State) {
         let (now, wall) = (self.clock.now(), self.clock.wall());
-        if state.review(now, wall) {
+        let Review { changed, fades } = state.review(now, wall);
+        if changed {
             self.record.mark(agent, &agent.recorded, agent.number);
         }
-        if !state.conditions.is_empty() {
+        if fades {
             self.flagged.mark(agent, &agent.flagged, agent.number);
         }
     }
 }
 
 impl State {
-    /// Compares what is the case with what was; true when that changed.
-    fn review(&mut self, now: Moment, wall: OffsetDateTime) -> bool {
-        let degraded = self.degraded(now).because();
+    /// Compares what is the case with what was.
+    fn review(&mut self, now: Moment, wall: OffsetDateTime) -> Review {
+        let degraded = self.degraded(now);
+        let waits = degraded.beatless.is_some() || degraded.unanswered.is_some();
+        let degraded = degraded.because();
         let flapping = self.losses.flapping.judge(now).then(|| {
             let losses = self.losses.flapping.losses(now);
             format!("lost {losses} sessions within {}", Span(WINDOW))
         });
         let duplicate = self.symptoms.twins.proved(now).then(|| self.twins());
         let skew = self.symptoms.skew.map(|skew| skew.to_string());
+        let fades = waits || flapping.is_some() || duplicate.is_some();
         let mut changed = false;
         for (condition, detail) in [
             (Condition::Degraded, degraded),
@@ -105,7 +103,7 @@ impl State {
         ] {
             changed |= self.stand(condition, detail, wall);
         }
-        changed
+        Review { changed, fades }
     }
 
     fn degraded(&self, now: Moment) -> Degraded {

@@ -88,6 +88,15 @@ impl State {
         self.losses.open = None;
     }
 
+    /// An agent that left said Hello, and was told to come again until `turn`: it is not overdue before it
+    /// has had D beyond that.
+    pub(super) fn returns_later(&mut self, turn: Moment) {
+        if let (Some(departure), Some(last)) = (&mut self.departure, self.last) {
+            let by = turn + last.expectation.offline_at_most;
+            departure.by = departure.by.max(by);
+        }
+    }
+
     /// The agent is back: settles why it lost its session, if it did.
     pub(super) fn settle_loss(&mut self, returned: &Returned<'_>, at: OffsetDateTime) {
         let Some(lost) = self.losses.open.take() else {

@@ -159,9 +159,15 @@ impl Registry {
                 state.decide_at = Some(now + latest + deadline);
                 let because = format!("said Hello, and was told to come back in {earliest:.1?}");
                 let grounds = state.absent_grounds(Trigger::Doubt { because }, now);
-                state.judge(Verdict::Unknown, grounds, self.clock.wall());
+                if state.verdict == Verdict::Unknown {
+                    state.rest_on(grounds);
+                } else {
+                    state.judge(Verdict::Unknown, grounds, self.clock.wall());
+                }
                 drop(state);
                 self.touch(&agent);
+            } else if fresh {
+                state.returns_later(now + latest);
             }
         }
         Refused(Farewell::new(CloseReason::Shed, detail).within(earliest, latest))

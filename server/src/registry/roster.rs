@@ -42,8 +42,6 @@ pub struct Registry {
     pub(super) answers: Dirty<Session>,
     /// Agents with a condition that may end by itself.
     pub(super) flagged: Dirty<Agent>,
-    /// When those were looked at last.
-    pub(super) swept: AtomicU64,
     pub(super) sessions: AtomicU64,
     /// No session opens any more.
     draining: AtomicBool,
@@ -97,7 +95,6 @@ impl Registry {
             record: Dirty::default(),
             answers: Dirty::default(),
             flagged: Dirty::default(),
-            swept: AtomicU64::new(0),
             sessions: AtomicU64::new(0),
             draining: AtomicBool::new(false),
             told: AtomicU64::new(0),

@@ -181,7 +181,6 @@ async fn nothing_but_a_live_message_makes_an_agent_online() {
     registry.restore(known, Moment::FAR);
     house.policy(1, (60_000, 3, 2_000));
     registry.review(&house.agent(1));
-    registry.sweep(house.now() + Duration::from_secs(5));
     registry.touch(&house.agent(1));
     // Time has to pass here: the judge looks at the agent again, and finds nothing new.
     tokio::time::sleep(Duration::from_millis(200)).await;

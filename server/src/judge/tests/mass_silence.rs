@@ -184,3 +184,25 @@ fn nine_agents_are_too_few_to_doubt_the_server() {
     fleet.live(85, |_| false);
     assert_eq!(fleet.nominated, 9);
 }
+
+/// Field report D19: who left may well be back, as long as the server cannot show that it hears.
+#[test]
+fn nobody_is_overdue_before_the_server_hears_again() {
+    let mut fleet = Fleet::of(&[("edge", 60)]);
+    fleet.live(100, |_| true);
+    let left = Arc::clone(&fleet.sessions[0]);
+    let within = fleet.now().since(fleet.registry.clock().now()) + Duration::from_secs(80);
+    fleet.registry.leave(&left, "an update", Some(within));
+    let overdue = |fleet: &Fleet| {
+        let clock = fleet.registry.clock();
+        let view = left.agent.view(clock.now(), clock.wall());
+        view.because.starts_with("overdue")
+    };
+    fleet.live(100, |_| false);
+    assert_eq!(fleet.kinds(), [Kind::MassSilence]);
+    assert!(!overdue(&fleet), "20 s past what it told");
+    fleet.live(40, |number| number > 0);
+    assert!(!overdue(&fleet), "it has the time of a grace");
+    fleet.live(60, |number| number > 0);
+    assert!(overdue(&fleet));
+}
