@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::hearing::owed_per_s;
+
 /// What a tuning means to those who wait. Everything that waits reads only this.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Expectation {
@@ -37,6 +39,14 @@ impl Expectation {
     #[must_use]
     pub fn adaptive(&self) -> bool {
         self.offline_at_most > self.offline_after
+    }
+
+    /// Messages that the agent owes in a look-back; too few rather than too many where W is above T or
+    /// components of two tunings are in force.
+    #[must_use]
+    pub fn owed_in_look_back(&self) -> f64 {
+        let interval = self.suspect_after.saturating_sub(self.answer_within);
+        owed_per_s(interval.max(self.suspect_after / 2)) * self.look_back.as_secs_f64()
     }
 
     /// The larger of each component: tolerates whatever either of the two tolerates.

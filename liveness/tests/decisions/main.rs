@@ -12,6 +12,7 @@ mod given;
 mod grounds;
 mod histogram;
 mod hold;
+mod outage;
 mod path;
 mod policy;
 mod preset;

@@ -306,6 +306,8 @@ impl Bench {
                     }
                 }
                 let due = self.due(last.heard + limit, grace);
+                self.guilt
+                    .lost(now, &last.expectation, &agent.facts().group);
                 if self.registry.offline(agent, Some(limit), due) {
                     info!(agent.id = %agent.id, silence_ms = silence.as_millis(), "Agent offline");
                 }

@@ -86,6 +86,15 @@ impl Guilt {
         leave
     }
 
+    /// An agent of `group` is judged whose session had ended, and with it what the group owed.
+    pub(super) fn lost(&mut self, now: Moment, expectation: &Expectation, group: &str) {
+        self.fleet.outage.lost(now, expectation);
+        if let Some(scope) = self.groups.get_mut(group) {
+            scope.outage.lost(now, expectation);
+        }
+        self.missed(group, expectation.look_back);
+    }
+
     /// The server cannot show that it hears anybody.
     pub(super) fn knows_nothing(&self) -> bool {
         self.hold.holds()

@@ -206,3 +206,21 @@ fn nobody_is_overdue_before_the_server_hears_again() {
     fleet.live(60, |number| number > 0);
     assert!(overdue(&fleet));
 }
+
+/// Invariant 6: agents whose connections broke before they could be silent are missed as one.
+#[test]
+fn the_loss_of_all_connections_of_a_group_is_one_incident() {
+    let mut fleet = Fleet::of(&[("edge", 60), ("core", 180)]);
+    fleet.live(100, |_| true);
+    for session in &fleet.sessions[..60] {
+        let broke = CloseReason::TransportError;
+        fleet.registry.end(session, broke, "broke", None);
+    }
+    fleet.live(50, |number| number >= 60);
+    assert_eq!(fleet.kinds(), [Kind::GroupSilence]);
+    fleet.live(20, |number| number >= 60);
+    assert_eq!(fleet.verdicts(Verdict::Offline), 60);
+    assert_eq!(fleet.kinds(), [Kind::GroupSilence]);
+    fleet.live(45, |number| number >= 60);
+    assert_eq!(fleet.kinds(), []);
+}
