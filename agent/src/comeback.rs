@@ -27,8 +27,8 @@ pub struct Plan {
 pub struct Comeback<R> {
     backoff: Backoff,
     rng: R,
-    /// The attempt under way already follows a `stale_floor`.
-    raised: bool,
+    /// The floor that the attempt under way was raised above.
+    raised: Option<Fence>,
 }
 
 impl<R: Rng> Comeback<R> {
@@ -36,7 +36,7 @@ impl<R: Rng> Comeback<R> {
         Self {
             backoff: Backoff::new(Params::default()),
             rng,
-            raised: false,
+            raised: None,
         }
     }
 
@@ -52,22 +52,22 @@ impl<R: Rng> Comeback<R> {
 
     /// A stream ended, with or without a session on it.
     pub fn after(&mut self, ending: &Ending) -> Plan {
-        let raised = std::mem::take(&mut self.raised);
+        let raised = self.raised.take();
         if let Cause::Told(told) = ending.cause
             && let Some(floor) = told.floor
             && !told.floor_beyond_reach()
-            && !raised
+            && raised.is_none_or(|raised| floor > raised)
         {
-            self.raised = true;
+            self.raised = Some(floor);
             return Plan {
-                wait: Duration::ZERO,
+                wait: raised.map_or(Duration::ZERO, |_| self.growing(Duration::ZERO)),
                 above: Some(floor),
             };
         }
         let wait = match ending.cause {
             Cause::Told(told) => self.after_bye(told, ending),
             // However long it lasted: the next one would end the same way.
-            Cause::Calmed => self.growing(),
+            Cause::Calmed => self.growing(ending.spread),
             Cause::ServerSilent
             | Cause::Broken
             | Cause::Unanswered
@@ -86,9 +86,9 @@ impl<R: Rng> Comeback<R> {
         }
     }
 
-    fn growing(&mut self) -> Duration {
+    fn growing(&mut self, spread: Duration) -> Duration {
         self.backoff
-            .session_lost(Duration::ZERO, Duration::ZERO, &mut self.rng)
+            .session_lost(spread, Duration::ZERO, &mut self.rng)
     }
 
     fn after_bye(&mut self, told: Told, ending: &Ending) -> Duration {
@@ -112,7 +112,7 @@ impl<R: Rng> Comeback<R> {
             (CloseReason::ProtocolError | CloseReason::AuthRevoked, _) => {
                 self.backoff.at_cap(&mut self.rng)
             }
-            (CloseReason::SlowConsumer, _) => self.growing(),
+            (CloseReason::SlowConsumer, _) => self.growing(Duration::ZERO),
             (
                 CloseReason::Unspecified
                 | CloseReason::Goodbye
@@ -246,10 +246,20 @@ mod tests {
             let calmed = ending(Cause::Calmed, Some(MINUTE * 10));
             for base in [1, 2, 4, 8, 16, 30, 30] {
                 let wait = comeback.after(&calmed).wait;
-                let expected = SECOND * base * 7 / 10..=SECOND * base * 13 / 10;
+                let most = (SECOND * base * 13 / 10).max(calmed.spread);
+                let expected = SECOND * base * 7 / 10..=most;
                 assert!(expected.contains(&wait), "{base} s: {wait:?}");
             }
         }
+    }
+
+    /// Hard case A7, field report A10: one proxy can reject the heartbeats of a whole fleet at once.
+    #[test]
+    fn a_fleet_whose_heartbeats_are_rejected_returns_over_the_spread() {
+        let calmed = ending(Cause::Calmed, Some(MINUTE * 10));
+        let waits = (0..1_000).map(|seed| comeback(seed).after(&calmed).wait);
+        let early = waits.filter(|wait| *wait < SECOND * 2).count();
+        assert!((150..350).contains(&early), "{early} of 1000 in 2 s of 8");
     }
 
     #[test]
@@ -260,10 +270,10 @@ mod tests {
         always(&bye(CloseReason::Shed, never), LEAST, MINUTE * 60);
     }
 
-    #[test]
-    fn a_stale_fence_is_raised_once_and_at_once() {
+    /// A server that knows a later incarnation than the agent's.
+    fn stale(incarnation: u64) -> (Ending, Fence) {
         let floor = Fence {
-            incarnation: 40,
+            incarnation,
             connection: 3,
         };
         let told = Told {
@@ -271,7 +281,12 @@ mod tests {
             window: None,
             floor: Some(floor),
         };
-        let stale = ending(Cause::Told(told), None);
+        (ending(Cause::Told(told), None), floor)
+    }
+
+    #[test]
+    fn a_stale_fence_is_raised_once_and_at_once() {
+        let (stale, floor) = stale(40);
         let mut comeback = comeback(1);
         let once = Plan {
             wait: Duration::ZERO,
@@ -280,6 +295,21 @@ mod tests {
         assert_eq!(comeback.after(&stale), once);
         assert!(comeback.after(&stale).wait >= MINUTE * 5);
         assert_eq!(comeback.after(&stale), once);
+    }
+
+    /// Hard case D1: each server knows another floor of an agent whose host came back from a snapshot.
+    #[test]
+    fn a_floor_above_the_one_passed_is_passed_too_after_growing_waits() {
+        let mut comeback = comeback(1);
+        for (incarnation, base) in [(40, 0), (45, 1), (47, 2)] {
+            let (stale, floor) = stale(incarnation);
+            let plan = comeback.after(&stale);
+            let expected = SECOND * base * 7 / 10..=SECOND * base * 13 / 10;
+            assert!(expected.contains(&plan.wait), "{incarnation}: {plan:?}");
+            assert_eq!(plan.above, Some(floor));
+        }
+        let (lower, _) = stale(46);
+        assert!(comeback.after(&lower).wait >= MINUTE * 5);
     }
 
     #[test]
