@@ -101,7 +101,7 @@ impl fmt::Debug for Proxy {
 /// the variables hold that curl reads too, except for a server on this host, which no proxy reaches.
 ///
 /// # Errors
-/// The option or variable that is no URL of an HTTP proxy.
+/// The option or variable that is no URL of an HTTP proxy, when that leads to this server.
 pub(super) fn choose(
     server: &ServerUrl,
     option: Option<&str>,
@@ -117,13 +117,15 @@ pub(super) fn choose(
     let Some((url, told_by)) = chosen else {
         return Ok(None);
     };
-    let proxy = Proxy::parse(&url, told_by, server)?;
     let excepted = ["NO_PROXY", "no_proxy"].iter().find_map(set);
     let direct = excepted.is_some_and(|(hosts, _)| {
         let rest = Matcher::builder().all("http://proxy.invalid").no(hosts);
         rest.build().intercept(&server.origin()).is_none()
     });
-    Ok((!direct).then_some(proxy))
+    if direct {
+        return Ok(None);
+    }
+    Proxy::parse(&url, told_by, server).map(Some)
 }
 
 fn variables(server: &ServerUrl) -> [&'static str; 4] {
@@ -192,6 +194,18 @@ mod tests {
         assert_eq!(chosen("https://192.0.2.7:1", None, &environment), None);
         assert_eq!(chosen("https://127.0.0.1:1", None, &[ENVIRONMENT]), None);
         assert!(chosen("https://127.0.0.1:1", Some("http://p:1"), &[]).is_some());
+    }
+
+    /// Field report A22.
+    #[test]
+    fn a_proxy_of_another_kind_is_no_matter_of_a_server_that_is_reached_directly() {
+        let socks = ("ALL_PROXY", "socks5://p.example.net:1080");
+        let excepted = ("NO_PROXY", "fleet.example.net");
+        assert_eq!(chosen(FLEET, None, &[socks, excepted]), None);
+        let refused = choose(&server(FLEET), None, |name| {
+            (name == socks.0).then(|| socks.1.to_owned())
+        });
+        assert!(refused.unwrap_err().to_string().contains("ALL_PROXY"));
     }
 
     #[test]
