@@ -33,7 +33,11 @@ pub(crate) enum Error {
     #[error("{host} has no address")]
     NoAddress { host: String },
     #[error("cannot connect to {attempts}")]
-    Connect { attempts: String },
+    Connect {
+        attempts: String,
+        /// An address gave no answer in time, and none refused.
+        late: bool,
+    },
     #[error("{phase} took longer than {limit:?}")]
     Late {
         phase: &'static str,
@@ -77,10 +81,10 @@ impl Error {
     pub(crate) fn is_late(&self) -> bool {
         match self {
             Self::Late { .. } => true,
+            Self::Connect { late, .. } => *late,
             Self::NoProxy { source, .. } => source.is_late(),
             Self::LookUp { .. }
             | Self::NoAddress { .. }
-            | Self::Connect { .. }
             | Self::Proxy { .. }
             | Self::Refused { .. }
             | Self::Socket(_)

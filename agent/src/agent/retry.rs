@@ -89,8 +89,8 @@ impl Agent {
         if ending.lived.is_some() {
             let at = self.clock.now();
             self.last = Some(LastSession { ending, at });
-        } else if plan.above.is_none() {
-            self.dialer.learn(false);
+        } else {
+            self.dialer.learn(plan.above.is_some());
         }
         Ok(plan.wait)
     }

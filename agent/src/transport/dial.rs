@@ -22,14 +22,19 @@ pub(super) const STAGGERED_MOST: Duration = Duration::from_secs(4);
 pub(crate) struct Dialer {
     /// The address that answered last.
     answered: Option<SocketAddr>,
+    /// The address of the connection under way, until what it led to is known.
+    reached: Option<SocketAddr>,
     /// An address that took the connection and then led to no session.
     mute: Option<SocketAddr>,
 }
 
 impl Dialer {
-    /// The connection that was dialled last led to a session, or did not.
-    pub(crate) fn learn(&mut self, session: bool) {
-        self.mute = if session { None } else { self.answered };
+    /// The attempt under way led to an answer of the server, or did not. One that reached no address says
+    /// nothing about any.
+    pub(crate) fn learn(&mut self, answer: bool) {
+        if let Some(reached) = self.reached.take() {
+            self.mute = (!answer).then_some(reached);
+        }
     }
 
     /// Each address has `patience`.
@@ -46,6 +51,7 @@ impl Dialer {
             .collect();
         let (address, stream) = first(attempts).await?;
         self.answered = Some(address);
+        self.reached = Some(address);
         Ok(stream)
     }
 
@@ -81,27 +87,34 @@ async fn first(
     mut attempts: FuturesUnordered<impl Future<Output = Attempt>>,
 ) -> Result<(SocketAddr, TcpStream), Error> {
     let mut failed = String::new();
+    let (mut timed_out, mut refused) = (false, false);
     while let Some((address, outcome)) = attempts.next().await {
         match outcome {
             Ok(stream) => return Ok((address, stream)),
             Err(error) => {
+                timed_out |= error.kind() == io::ErrorKind::TimedOut;
+                refused |= error.kind() == io::ErrorKind::ConnectionRefused;
                 let comma = if failed.is_empty() { "" } else { ", " };
                 let _ = write!(failed, "{comma}{address} ({error})");
             }
         }
     }
-    Err(Error::Connect { attempts: failed })
+    Err(Error::Connect {
+        attempts: failed,
+        late: timed_out && !refused,
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use std::net::{Ipv4Addr, SocketAddr};
+    use std::time::Duration;
 
-    use tokio::net::TcpListener;
+    use tokio::net::{TcpListener, TcpSocket};
 
     use super::{Dialer, MAX_ADDRESSES};
 
-    const PATIENCE: std::time::Duration = std::time::Duration::from_secs(5);
+    const PATIENCE: Duration = Duration::from_secs(5);
 
     fn addresses(texts: &[&str]) -> Vec<SocketAddr> {
         texts.iter().map(|text| text.parse().unwrap()).collect()
@@ -115,7 +128,7 @@ mod tests {
         assert_eq!(fresh.order(found.clone()), expected);
         let seasoned = Dialer {
             answered: Some("192.0.2.9:1".parse().unwrap()),
-            mute: None,
+            ..Dialer::default()
         };
         let expected = addresses(&["192.0.2.1:1", "[2001:db8::1]:1", "192.0.2.2:1"]);
         assert_eq!(seasoned.order(found), expected);
@@ -127,6 +140,7 @@ mod tests {
         let found = addresses(&["192.0.2.1:1", "192.0.2.2:1"]);
         let mut dialer = Dialer {
             answered: Some(found[0]),
+            reached: Some(found[0]),
             mute: None,
         };
         dialer.learn(false);
@@ -134,8 +148,53 @@ mod tests {
             dialer.order(found.clone()),
             addresses(&["192.0.2.2:1", "192.0.2.1:1"])
         );
+        dialer.reached = Some(found[0]);
         dialer.learn(true);
         assert_eq!(dialer.order(found.clone()), found);
+    }
+
+    /// Field report A21: after an outage the address of the last good session is not the suspect one.
+    #[tokio::test]
+    async fn an_attempt_that_reached_nobody_blames_no_address() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let good = listener.local_addr().unwrap();
+        let mut dialer = Dialer::default();
+        dialer.dial(vec![good], PATIENCE).await.unwrap();
+        dialer.learn(true);
+        drop(listener);
+        dialer.dial(vec![good], PATIENCE).await.unwrap_err();
+        dialer.learn(false);
+        let found = [addresses(&["127.0.0.2:1"]), vec![good]].concat();
+        assert_eq!(dialer.mute, None);
+        assert_eq!(dialer.order(found.clone()), found);
+    }
+
+    /// Field report D14: what waits for room in an accept queue needs longer, what is refused does not.
+    #[tokio::test]
+    async fn only_addresses_that_do_not_answer_make_a_failed_connect_late() {
+        const BRIEF: Duration = Duration::from_millis(300);
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        // The kernel takes one more than that, and lets every later SYN go unanswered.
+        let full = socket.listen(1).unwrap();
+        let silent = full.local_addr().unwrap();
+        let mut dialer = Dialer::default();
+        let mut queued = Vec::new();
+        let error = loop {
+            match dialer.dial(vec![silent], BRIEF).await {
+                Ok(stream) => queued.push(stream),
+                Err(error) => break error,
+            }
+        };
+        assert!(error.is_late(), "{error}");
+        let refusing = {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            listener.local_addr().unwrap()
+        };
+        for found in [vec![refusing], vec![silent, refusing]] {
+            let error = dialer.dial(found, BRIEF).await.unwrap_err();
+            assert!(!error.is_late(), "{error}");
+        }
     }
 
     #[test]
@@ -158,10 +217,7 @@ mod tests {
             live,
         ];
         let mut dialer = Dialer::default();
-        let dialled = tokio::time::timeout(
-            std::time::Duration::from_secs(3),
-            dialer.dial(found, PATIENCE),
-        );
+        let dialled = tokio::time::timeout(Duration::from_secs(3), dialer.dial(found, PATIENCE));
         let stream = dialled.await.unwrap().unwrap();
         assert_eq!(stream.peer_addr().unwrap(), live);
     }
