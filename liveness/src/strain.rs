@@ -12,8 +12,9 @@ use crate::span::Span;
 const IN_A_ROW: u8 = 3;
 /// Lag of the agent's own loop that is too much.
 pub const LAG_MOST: Duration = Duration::from_secs(1);
-/// Messages that may wait inside an agent.
-pub const QUEUE_MOST: u32 = 8;
+/// Messages that may wait inside an agent when it makes a PING: the one before it. Agents hold back only
+/// the newest of each kind, so that even one that is stuck tells of few.
+pub const QUEUE_MOST: u32 = 1;
 /// A push is answered at once; one that is not within this time, while beats arrive, is stuck.
 pub const ANSWER_WITHIN: Duration = Duration::from_mins(1);
 
