@@ -9,8 +9,10 @@
 mod arrivals;
 mod command;
 mod counts;
+mod cut;
 mod faults;
 mod flow;
+mod orders;
 mod pipe;
 #[cfg(test)]
 mod tests;

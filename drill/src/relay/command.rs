@@ -60,11 +60,13 @@ enum Fault {
 
 impl Command {
     pub(super) fn apply(&self, plan: &mut Plan) {
+        plan.cuts += u64::from(matches!(self.change, Change::Cut(_)));
+        let cuts = plan.cuts;
         let Some(share) = self.share else {
-            self.change.apply(&mut plan.all);
+            self.change.apply(&mut plan.all, cuts);
             match (&self.change, &mut plan.share) {
                 (Change::Heal, healed) => *healed = None,
-                (change, Some((_, apart))) => change.apply(apart),
+                (change, Some((_, apart))) => change.apply(apart, cuts),
                 (_, None) => {}
             }
             return;
@@ -74,12 +76,13 @@ impl Command {
             Some(_) | None => plan.all.clone(),
         };
         let (_, faults) = plan.share.insert((share, apart));
-        self.change.apply(faults);
+        self.change.apply(faults, cuts);
     }
 }
 
 impl Change {
-    fn apply(&self, to: &mut Faults) {
+    /// `cuts` counts a cut that this tells.
+    fn apply(&self, to: &mut Faults, cuts: u64) {
         match self {
             Self::Bytes { up, down, faults } => {
                 for fault in faults {
@@ -92,9 +95,9 @@ impl Change {
                 }
             }
             Self::Idle(idle) => to.idle = *idle,
-            Self::Cut(cut) => to.cut = Some((to.cut.map_or(1, |(number, _)| number + 1), *cut)),
+            Self::Cut(cut) => to.cut = Some((cuts, *cut)),
             Self::Mute(mute) => to.mute = *mute,
-            // The number of the last cut stays, or it would hit again.
+            // A cut may not have reached every flow yet.
             Self::Heal => {
                 *to = Faults {
                     cut: to.cut,

@@ -55,7 +55,7 @@ pub struct Faults {
     pub idle: Option<Idle>,
     /// Connections are taken, then nothing is said and nobody is connected to.
     pub mute: bool,
-    /// The last cut of everything that was open, by its number.
+    /// The last cut of everything that was open, by its number in [`Plan::cuts`].
     pub cut: Option<(u64, Cut)>,
 }
 
@@ -92,6 +92,8 @@ pub struct Plan {
     pub all: Faults,
     /// Flows that fare differently from all others.
     pub share: Option<(Share, Faults)>,
+    /// Cuts that were told, of all flows or of a share of them.
+    pub cuts: u64,
 }
 
 impl Plan {

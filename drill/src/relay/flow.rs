@@ -1,7 +1,6 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
@@ -9,11 +8,13 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
 use super::counts::{Counts, count};
-use super::faults::{Cut, Direction, Faults, Plan, Way};
+use super::cut::{Peers, reset};
+use super::faults::{Cut, Direction, Plan, Way};
+use super::orders::Orders;
 use super::pipe::{End, Next, Pipe};
 
 /// Read at once.
-const CHUNK: usize = 16 << 10;
+pub(super) const CHUNK: usize = 16 << 10;
 
 /// Leads one connection to `to` until both sides have ended, or a fault ends it.
 pub(super) async fn run(
@@ -26,8 +27,15 @@ pub(super) async fn run(
     let _open = counts.open();
     let mut orders = Orders::new(number, plan);
     let mut up = Pipe::new(Instant::now());
-    if !admitted(&client, &mut up, &mut orders).await {
-        return;
+    match admitted(&client, &mut up, &mut orders).await {
+        Ok(()) => {}
+        Err(Turned::Left) => return,
+        Err(Turned::Cut(how)) => {
+            let server = None;
+            return Peers { client, server }
+                .cut(how, &mut orders, &counts)
+                .await;
+        }
     }
     let Ok(server) = TcpStream::connect(to).await else {
         count(&counts.unreachable);
@@ -47,52 +55,29 @@ pub(super) async fn run(
     flow.run().await;
 }
 
-/// Waits until connections get through. False when it is over before.
-async fn admitted(client: &TcpStream, up: &mut Pipe, orders: &mut Orders) -> bool {
+/// Why a flow is over before its connection got through.
+enum Turned {
+    Cut(Cut),
+    /// The client ended it.
+    Left,
+}
+
+/// Waits until connections get through.
+async fn admitted(client: &TcpStream, up: &mut Pipe, orders: &mut Orders) -> Result<(), Turned> {
     while !orders.faults.passable() {
         tokio::select! {
-            cut = orders.changed() => if cut.is_some() {
-                return false;
+            cut = orders.changed() => if let Some(how) = cut {
+                return Err(Turned::Cut(how));
             },
             Ok(()) = client.readable(), if up.takes() => {
                 pull(client, up, &orders.faults.up);
                 if up.has_end() {
-                    return false;
+                    return Err(Turned::Left);
                 }
             }
         }
     }
-    true
-}
-
-/// What one flow is told.
-struct Orders {
-    number: u64,
-    plan: watch::Receiver<Plan>,
-    faults: Faults,
-}
-
-impl Orders {
-    fn new(number: u64, mut plan: watch::Receiver<Plan>) -> Self {
-        let faults = plan.borrow_and_update().of(number).clone();
-        Self {
-            number,
-            plan,
-            faults,
-        }
-    }
-
-    /// Waits for other faults; yields how the flow is cut when that was told.
-    async fn changed(&mut self) -> Option<Cut> {
-        if self.plan.changed().await.is_err() {
-            // The relay is gone, and ends this flow in a moment.
-            std::future::pending::<()>().await;
-        }
-        let told = self.plan.borrow_and_update().of(self.number).clone();
-        let before = std::mem::replace(&mut self.faults, told);
-        let (_, how) = self.faults.cut?;
-        (self.faults.cut != before.cut).then_some(how)
-    }
+    Ok(())
 }
 
 struct Flow<'a> {
@@ -212,50 +197,11 @@ impl Flow<'_> {
     }
 
     async fn cut(mut self, how: Cut) {
-        match how {
-            Cut::Reset => {
-                count(&self.counts.resets);
-                reset(&self.client);
-                reset(&self.server);
-            }
-            Cut::Close => {
-                count(&self.counts.closes);
-                let _ = self.client.shutdown().await;
-                let _ = self.server.shutdown().await;
-            }
-            Cut::Forget => self.forget(false).await,
-            Cut::ForgetThenReset => self.forget(true).await,
-        }
-    }
-
-    /// Swallows whatever comes until both sides have ended or the flow is cut otherwise; or answers the
-    /// first bytes with a reset.
-    async fn forget(&mut self, then_reset: bool) {
-        count(&self.counts.forgotten);
-        let (mut client_open, mut server_open) = (true, true);
-        while client_open || server_open {
-            let swallowed = tokio::select! {
-                cut = self.orders.changed() => match cut {
-                    Some(Cut::Reset | Cut::Close) => break,
-                    Some(Cut::Forget | Cut::ForgetThenReset) | None => 0,
-                },
-                Ok(()) = self.client.readable(), if client_open => {
-                    swallow(&self.client, &mut client_open)
-                }
-                Ok(()) = self.server.readable(), if server_open => {
-                    swallow(&self.server, &mut server_open)
-                }
-            };
-            self.counts.swallowed.fetch_add(swallowed as u64, Relaxed);
-            if then_reset && swallowed > 0 {
-                break;
-            }
-        }
-        if client_open || server_open {
-            count(&self.counts.resets);
-            reset(&self.client);
-            reset(&self.server);
-        }
+        let peers = Peers {
+            client: self.client,
+            server: Some(self.server),
+        };
+        peers.cut(how, &mut self.orders, self.counts).await;
     }
 }
 
@@ -275,20 +221,6 @@ fn pull(from: &TcpStream, pipe: &mut Pipe, faults: &Direction) -> bool {
     false
 }
 
-fn swallow(from: &TcpStream, open: &mut bool) -> usize {
-    let mut chunk = [0; CHUNK];
-    match from.try_read(&mut chunk) {
-        Ok(read) => {
-            *open = read > 0;
-            read
-        }
-        Err(error) => {
-            *open = error.kind() == io::ErrorKind::WouldBlock;
-            0
-        }
-    }
-}
-
 fn writes(next: &Next<'_>) -> bool {
     matches!(next, Next::Write(_))
 }
@@ -305,10 +237,4 @@ fn end(next: &Next<'_>) -> Option<End> {
         Next::End(end) => Some(*end),
         Next::Nothing | Next::Write(_) | Next::At(_) => None,
     }
-}
-
-/// Its end will be a RST.
-fn reset(stream: &TcpStream) {
-    // A socket that refuses is broken already.
-    let _ = stream.set_zero_linger();
 }

@@ -222,6 +222,65 @@ async fn a_share_of_flows_is_held_while_the_others_pass_it() {
 }
 
 #[tokio::test]
+async fn a_cut_that_a_share_knew_later_hits_nobody_again_when_the_share_is_dropped() {
+    let trial = Trial::start(&[]).await;
+    let (mut first, _first_server) = trial.flow().await;
+    trial.relay.tell("cut reset").unwrap();
+    is_reset(byte(&mut first).await);
+    let (mut second, _second_server) = trial.flow().await;
+    trial.relay.tell("flows 1/1 cut reset").unwrap();
+    is_reset(byte(&mut second).await);
+    let (mut third, mut third_server) = trial.flow().await;
+    for command in ["flows 1/2 up delay=1ms", "heal"] {
+        trial.relay.tell(command).unwrap();
+        third.write_all(&[1]).await.unwrap();
+        assert_eq!(byte(&mut third_server).await.unwrap(), 1);
+    }
+    trial.relay.tell("cut reset").unwrap();
+    is_reset(byte(&mut third).await);
+    assert_eq!(trial.relay.tally().resets, 3);
+}
+
+/// A flow that waits to be let through, and the relay that holds it.
+async fn waiting() -> (Trial, TcpStream) {
+    let trial = Trial::start(&["mute"]).await;
+    let client = trial.client().await;
+    until("the connection to be taken", SOON, async || {
+        Ok((trial.relay.tally().open == 1).then_some(()))
+    })
+    .await
+    .unwrap();
+    (trial, client)
+}
+
+#[tokio::test]
+async fn a_flow_that_waits_is_cut_as_the_word_says() {
+    let (trial, mut client) = waiting().await;
+    trial.relay.tell("cut reset").unwrap();
+    is_reset(byte(&mut client).await);
+    assert_eq!(trial.relay.tally().resets, 1);
+    let (trial, mut client) = waiting().await;
+    trial.relay.tell("cut close").unwrap();
+    is_end(byte(&mut client).await);
+    assert_eq!(trial.relay.tally().closes, 1);
+}
+
+#[tokio::test]
+async fn a_flow_that_waits_can_be_forgotten() {
+    let (trial, mut client) = waiting().await;
+    trial.relay.tell("cut forget").unwrap();
+    client.write_all(&[1]).await.unwrap();
+    until("the byte to be swallowed", SOON, async || {
+        Ok((trial.relay.tally().swallowed == 1).then_some(()))
+    })
+    .await
+    .unwrap();
+    trial.relay.tell("heal").unwrap();
+    quiet(&mut client).await;
+    assert_eq!(trial.relay.tally().forgotten, 1);
+}
+
+#[tokio::test]
 async fn a_thousand_flows_are_cut_at_once_by_one_word() {
     let trial = Trial::start(&[]).await;
     let mut flows = Vec::new();
