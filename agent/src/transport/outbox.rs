@@ -104,6 +104,7 @@ impl Stream for Outbox {
 #[cfg(test)]
 mod tests {
     use fleetbeat_liveness::Moment;
+    use fleetbeat_liveness::strain::QUEUE_MOST;
     use fleetbeat_proto::v1;
     use fleetbeat_proto::v1::from_agent::Message;
     use futures_util::{FutureExt as _, StreamExt as _};
@@ -145,6 +146,15 @@ mod tests {
         assert_eq!(outbox.waiting(), 1);
         assert_eq!(next(&mut outbox), "ping 99");
         assert_eq!(next(&mut outbox), "nothing");
+    }
+
+    /// Field report D09.
+    #[test]
+    fn an_outbox_that_is_not_emptied_tells_of_more_than_is_taken_for_healthy() {
+        let outbox = Outbox::default();
+        outbox.put(NOW, ping(1));
+        outbox.put(NOW, Message::CheckReply(v1::CheckReply::default()));
+        assert!(outbox.waiting() > QUEUE_MOST as usize);
     }
 
     #[test]
