@@ -5,7 +5,7 @@ use std::time::Duration;
 use fleetbeat_liveness::Tuning;
 use fleetbeat_liveness::preset::{self, Preset};
 use fleetbeat_liveness::tuning::{
-    INTERVAL_LEAST, TIMEOUT_LEAST, TIMEOUT_LEAST_FOR_ONE_MISS, TuningError,
+    INTERVAL_LEAST, INTERVAL_MOST, TIMEOUT_LEAST, TIMEOUT_LEAST_FOR_ONE_MISS, TuningError,
 };
 use fleetbeat_proto::v1;
 
@@ -57,7 +57,8 @@ impl Parts {
         };
         let timeout = said.timeout.unwrap_or(least);
         // The shortest that the timeout fits into leaves room for everything else.
-        let interval = said.interval.unwrap_or(timeout.max(INTERVAL_LEAST));
+        let shortest = timeout.clamp(INTERVAL_LEAST, INTERVAL_MOST);
+        let interval = said.interval.unwrap_or(shortest);
         Tuning::new(interval, misses, timeout, said.pong_every.unwrap_or(1))
             .and_then(|tuning| tuning.with_adaptive(said.adaptive == Some(Switch::On)))
             .map(|_| ())
@@ -211,6 +212,16 @@ mod tests {
             let failure = parts.check().expect_err(&format!("{parts:?}"));
             assert!(failure.report().unwrap().contains("bounds: "), "{failure}");
         }
+    }
+
+    #[test]
+    fn a_refusal_names_the_part_that_was_said() {
+        let parts = Parts {
+            timeout: Some(Duration::from_hours(2)),
+            ..UNSAID
+        };
+        let failure = parts.check().unwrap_err().to_string();
+        assert!(failure.contains("timeout 7200s is longer"), "{failure}");
     }
 
     #[test]
