@@ -17,12 +17,14 @@ const THIN_AT: usize = 32;
 /// What a server counted since its start.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Counts {
-    /// Valid messages received.
+    /// Valid messages received, Hello included.
     pub heard: u64,
-    /// Messages and handshakes that could not have come without a network.
+    /// Those of them that came from other hosts, which needs a network.
     pub afar: u64,
     /// Messages per second that live sessions owe, see [`owed_per_s`].
     pub owed_per_s: f64,
+    /// What sessions of other hosts owe of it.
+    pub owed_afar_per_s: f64,
 }
 
 /// What was heard and owed over some time.
@@ -30,8 +32,6 @@ pub struct Counts {
 pub struct Share {
     pub heard: f64,
     pub owed: f64,
-    /// As [`Counts::afar`].
-    pub afar: f64,
 }
 
 /// Messages per second that one session owes: `1 / 0.95·T`.
@@ -52,7 +52,6 @@ pub struct Hearing {
 struct Sample {
     at: Moment,
     heard: u64,
-    afar: u64,
     /// Since the first sample.
     owed: f64,
 }
@@ -76,7 +75,6 @@ impl Hearing {
         self.samples.push_back(Sample {
             at: now,
             heard: counts.heard,
-            afar: counts.afar,
             owed,
         });
         if self.samples.len() >= THIN_AT * self.fineness as usize {
@@ -94,7 +92,6 @@ impl Hearing {
         Share {
             heard: as_f64(last.heard) - from.heard,
             owed: last.owed - from.owed,
-            afar: as_f64(last.afar) - from.afar,
         }
     }
 
@@ -104,7 +101,6 @@ impl Hearing {
         let share = |sample: &Sample| Share {
             heard: as_f64(sample.heard),
             owed: sample.owed,
-            afar: as_f64(sample.afar),
         };
         let before = after.checked_sub(1).and_then(|at| self.samples.get(at));
         match (before, self.samples.get(after)) {
@@ -140,7 +136,6 @@ impl Share {
         Self {
             heard: between(self.heard, other.heard),
             owed: between(self.owed, other.owed),
-            afar: between(self.afar, other.afar),
         }
     }
 }

@@ -30,6 +30,7 @@ impl Fleet {
             hold: Hold::new(),
             counts: Counts {
                 owed_per_s: f64::from(agents) * owed_per_s(secs(20)),
+                owed_afar_per_s: f64::from(agents) * owed_per_s(secs(20)),
                 ..Counts::default()
             },
             sent: 0.0,
@@ -55,7 +56,8 @@ impl Fleet {
     }
 
     fn ask(&mut self) -> Leave {
-        let (leave, change) = self.hold.ask(at(self.now), &default());
+        let heard = at(self.now.saturating_sub(62));
+        let (leave, change) = self.hold.ask(at(self.now), heard, &default());
         self.changes.extend(change.map(|change| (self.now, change)));
         leave
     }
@@ -67,22 +69,22 @@ fn a_fleet_that_falls_silent_together_is_held_until_half_of_it_is_back() {
     let mut fleet = Fleet::of(1_000);
     fleet.live(300, 1_000);
     fleet.live(62, 0);
-    let until = at(362 + 62);
-    assert_eq!(fleet.ask(), Leave::Wait { until });
+    assert_eq!(fleet.ask(), Leave::Wait);
     fleet.live(10, 0);
-    assert_eq!(fleet.ask(), Leave::Wait { until });
+    assert_eq!(fleet.ask(), Leave::Wait);
     fleet.live(25, 1_000);
     assert_eq!(fleet.ask(), Leave::Judge);
     let [
-        (362, Change::Began { evidence, .. }),
+        (362, Change::Began { evidence, until }),
         (373, Change::Heard { since }),
         (392, recovered),
     ] = fleet.changes[..]
     else {
         panic!("{:?}", fleet.changes)
     };
-    assert_eq!(since, at(322), "from the beginning of the look-back");
+    assert_eq!(since, at(300), "when the last message came");
     assert_eq!(recovered, Change::Recovered { since });
+    assert_eq!(until, at(362 + 62));
     assert!(evidence.share.heard < 1.0 && evidence.share.owed > 2_000.0);
 }
 
@@ -119,7 +121,7 @@ fn past_the_bound_a_server_that_heard_nobody_does_not_know() {
     fleet.live(62, 0);
     fleet.ask();
     fleet.live(61, 0);
-    assert!(matches!(fleet.ask(), Leave::Wait { .. }));
+    assert!(matches!(fleet.ask(), Leave::Wait));
     fleet.live(1, 0);
     let passed = Change::Passed {
         heard_somebody: false,
@@ -133,8 +135,55 @@ fn past_the_bound_a_server_that_heard_nobody_does_not_know() {
     assert_eq!(fleet.ask(), Leave::Unknown);
     fleet.counts.afar += 1;
     let heard = fleet.hold.sample(at(fleet.now + 1), fleet.counts);
-    assert_eq!(heard, Some(Change::Heard { since: at(322) }));
+    assert_eq!(heard, Some(Change::Heard { since: at(300) }));
     assert_eq!(fleet.ask(), Leave::Judge);
+}
+
+/// A3: what came before the hold proves nothing: one agent that died by itself began it while the last
+/// messages before the cut were still in its look-back.
+#[test]
+fn only_what_is_heard_during_the_hold_shows_that_the_server_hears() {
+    let mut fleet = Fleet::of(1_000);
+    fleet.live(300, 1_000);
+    fleet.live(33, 0);
+    assert_eq!(fleet.ask(), Leave::Wait);
+    fleet.live(62, 0);
+    let passed = Change::Passed {
+        heard_somebody: false,
+    };
+    assert_eq!(fleet.changes.last(), Some(&(395, passed)));
+    assert_eq!(fleet.ask(), Leave::Unknown);
+}
+
+/// A3: an agent on the server's own host proves no network, unless the whole fleet lives there; and a fleet
+/// that is heard again ends the hold, whoever it is.
+#[test]
+fn an_agent_of_the_servers_own_host_proves_no_network() {
+    for (owed_afar_per_s, leave) in [(50.0, Leave::Unknown), (0.0, Leave::Judge)] {
+        let mut fleet = Fleet::of(1_000);
+        fleet.live(300, 1_000);
+        fleet.counts.owed_afar_per_s = owed_afar_per_s;
+        let afar = fleet.counts.afar;
+        let mut alone = |fleet: &mut Fleet, seconds: u64| {
+            for _ in 0..seconds {
+                fleet.now += 1;
+                fleet.counts.heard += u64::from(fleet.now.is_multiple_of(19));
+                fleet.counts.afar = afar;
+                let change = fleet.hold.sample(at(fleet.now), fleet.counts);
+                fleet
+                    .changes
+                    .extend(change.map(|change| (fleet.now, change)));
+            }
+        };
+        alone(&mut fleet, 62);
+        assert_eq!(fleet.ask(), Leave::Wait);
+        alone(&mut fleet, 63);
+        assert_eq!(fleet.ask(), leave);
+        fleet.sent = 1e6;
+        fleet.live(40, 1_000);
+        assert_eq!(fleet.ask(), Leave::Judge);
+        assert!(!fleet.hold.holds());
+    }
 }
 
 /// A3, D06: a real mass death is held no longer than the bound, and the next one is measured anew.
@@ -143,7 +192,7 @@ fn a_real_mass_death_is_judged_at_the_bound_by_a_server_that_hears() {
     let mut fleet = Fleet::of(1_000);
     fleet.live(300, 1_000);
     fleet.live(62, 100);
-    assert!(matches!(fleet.ask(), Leave::Wait { .. }));
+    assert!(matches!(fleet.ask(), Leave::Wait));
     fleet.live(62, 100);
     let passed = Change::Passed {
         heard_somebody: true,
@@ -154,7 +203,7 @@ fn a_real_mass_death_is_judged_at_the_bound_by_a_server_that_hears() {
     fleet.live(60, 100);
     assert_eq!(fleet.ask(), Leave::Judge);
     fleet.live(300, 0);
-    assert!(matches!(fleet.ask(), Leave::Wait { .. }));
+    assert!(matches!(fleet.ask(), Leave::Wait));
 }
 
 /// A3: fewer than 20 owed messages prove nothing: T = 20 s and N = 3 owe 40/19 each.
@@ -167,7 +216,7 @@ fn small_fleets_are_never_held() {
     let mut fleet = Fleet::of(10);
     fleet.live(300, 10);
     fleet.live(62, 0);
-    assert!(matches!(fleet.ask(), Leave::Wait { .. }));
+    assert!(matches!(fleet.ask(), Leave::Wait));
 }
 
 /// D03: six of ten cut off are judged in time, and one outage tells it.

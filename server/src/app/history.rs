@@ -60,7 +60,7 @@ impl History {
             room: Room::default(),
         };
         let (recorder, remembered) = Recorder::start(parts, &tasks);
-        let rate = u64::from(settings.lane.reconnect_rate);
+        let rate = u64::from(settings.lane.admission_rate);
         tokio::select! {
             () = expect_back(registry, remembered, rate, &recorder, &tasks) => {}
             // Whoever stops the start also stops what has been started.

@@ -233,19 +233,17 @@ impl Bench {
             }
             Next::Convict => {
                 let group = &session.agent.facts().group;
-                match self.guilt.ask(now, &session.expectation(), group) {
+                match self.guilt.ask(now, heard, &session.expectation(), group) {
                     Leave::Judge => {}
-                    Leave::Wait { until } => {
+                    Leave::Wait => {
                         if verdict == Verdict::Online && self.suspect(session, silence) {
                             session.ask(rand::random(), now);
                         }
-                        self.held.insert(session.agent.number);
-                        return Some(until);
+                        return Some(self.hold(session.agent.number));
                     }
                     Leave::Unknown => {
                         self.registry.doubt(session, NOBODY_HEARD.to_owned());
-                        self.held.insert(session.agent.number);
-                        return Some(Moment::FAR);
+                        return Some(self.hold(session.agent.number));
                     }
                 }
                 let at = session.nominate(now, self.due(heard + limits.offline_after, grace));
@@ -258,6 +256,12 @@ impl Bench {
                 None
             }
         }
+    }
+
+    /// Looked at again when it may be judged, not before.
+    fn hold(&mut self, number: usize) -> Moment {
+        self.held.insert(number);
+        Moment::FAR
     }
 
     /// True when the agent was not suspected before.
@@ -293,12 +297,16 @@ impl Bench {
             Next::Convict => {
                 let silence = now.since(last.heard);
                 let limit = last.limits.offline_after;
-                match self.guilt.ask(now, &last.expectation, &agent.facts().group) {
+                let fair = self.guilt.fair_until();
+                if now < fair && last.heard < fair {
+                    return Some(fair);
+                }
+                match self
+                    .guilt
+                    .ask(now, last.heard, &last.expectation, &agent.facts().group)
+                {
                     Leave::Judge => {}
-                    Leave::Wait { until } => {
-                        self.held.insert(agent.number);
-                        return Some(until);
-                    }
+                    Leave::Wait => return Some(self.hold(agent.number)),
                     Leave::Unknown => {
                         let because = NOBODY_HEARD.to_owned();
                         self.registry.absent_unknown(agent, limit, because);
@@ -320,12 +328,12 @@ impl Bench {
         let at = self
             .deaf_anywhere(Moment::ZERO, now)
             .map_or(at, |grace| at.max(grace));
+        let at = at.max(self.guilt.fair_until());
         if now < at {
             return Some(at);
         }
-        if self.guilt.knows_nothing() {
-            self.held.insert(agent.number);
-            return Some(Moment::FAR);
+        if self.guilt.knows_nothing(self.wheel.len()) {
+            return Some(self.hold(agent.number));
         }
         if self.registry.offline(agent, None, self.due(at, None)) {
             info!(agent.id = %agent.id, "Agent offline");

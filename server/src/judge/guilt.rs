@@ -16,6 +16,8 @@ use crate::registry::{Kind, Registry};
 const EVERY: Duration = Duration::from_secs(1);
 /// The fleet is partly silent below this share of what is owed.
 const PARTLY_BELOW: f64 = 0.8;
+/// So many agents that are expected back and do not come are too many for chance.
+const TELLING: usize = 20;
 /// A group is silent below this share.
 const GROUP_BELOW: f64 = 0.2;
 
@@ -30,6 +32,12 @@ pub(super) struct Guilt {
     lanes: Vec<Lane>,
     late: Option<Uuid>,
     looked: Moment,
+    /// Somebody was heard since the start.
+    heard: bool,
+    /// Agents that were lost in a silence of nearly everyone have until then to come back.
+    fair_until: Moment,
+    /// Sessions when verdicts were held.
+    sessions: u64,
 }
 
 /// A part of the fleet that may be out.
@@ -58,25 +66,43 @@ impl Guilt {
             lanes,
             late: None,
             looked: Moment::ZERO,
+            heard: false,
+            fair_until: Moment::ZERO,
+            sessions: 0,
         }
     }
 
     /// Before anybody is looked at. True when those that were not judged have to be looked at again.
     pub(super) fn look(&mut self, now: Moment) -> bool {
-        let change = self.hold.sample(now, self.registry.counts());
+        let counts = self.registry.counts();
+        let first = !self.heard && counts.heard > 0;
+        self.heard |= first;
+        let change = self.hold.sample(now, counts);
         if now.since(self.looked) >= EVERY {
             self.looked = now;
             self.look_closer(now);
         }
-        change.is_some_and(|change| {
+        let released = change.is_some_and(|change| {
             self.tell(now, change);
             !self.hold.waits()
-        })
+        });
+        released || first
     }
 
-    /// Whether an agent of `group`, silent for longer than D, may be judged.
-    pub(super) fn ask(&mut self, now: Moment, expectation: &Expectation, group: &str) -> Leave {
-        let (leave, change) = self.hold.ask(now, expectation);
+    /// Until when an agent may come back that was lost while nearly nobody was heard.
+    pub(super) fn fair_until(&self) -> Moment {
+        self.fair_until
+    }
+
+    /// Whether an agent of `group`, last heard at `heard`, longer ago than D, may be judged.
+    pub(super) fn ask(
+        &mut self,
+        now: Moment,
+        heard: Moment,
+        expectation: &Expectation,
+        group: &str,
+    ) -> Leave {
+        let (leave, change) = self.hold.ask(now, heard, expectation);
         if let Some(change) = change {
             self.tell(now, change);
         }
@@ -95,9 +121,10 @@ impl Guilt {
         self.missed(group, expectation.look_back);
     }
 
-    /// The server cannot show that it hears anybody.
-    pub(super) fn knows_nothing(&self) -> bool {
-        self.hold.holds()
+    /// The server cannot show that it hears anybody: verdicts are held, or `waiting` agents are expected
+    /// back and nobody was heard since the start.
+    pub(super) fn knows_nothing(&self, waiting: usize) -> bool {
+        self.hold.holds() || (!self.heard && waiting >= TELLING)
     }
 
     /// The whole process did not run for `length`.
@@ -136,11 +163,13 @@ impl Guilt {
                 );
                 warn!(because, "Nearly nobody is heard, verdicts are held");
                 registry.set_held_since(Some(now));
+                self.sessions = registry.session_count();
                 self.held = Some(incidents.begin(Kind::MassSilence, "", wall, because));
             }
             Change::Heard { since } => {
                 info!(silence = ?now.since(since), "Somebody is heard again");
                 registry.deaf_between(since, now);
+                self.fair_until = now + registry.fair_chance(self.sessions);
                 if !self.hold.holds() {
                     let outcome = format!(
                         "first heard somebody after {:.1?}; the others have the time of a grace",

@@ -80,7 +80,7 @@ impl Connection {
         io.attach()?;
         io.prepare(&context.keepalive)?;
         let io = Rc::new(RefCell::new(io));
-        let link = Arc::new(Link::default());
+        let link = Arc::new(Link::at(io.borrow().local_ip()));
         let (born, porch) = (Executor::default(), Porch::default());
         let service = Service::new(context, peer, &link, &porch);
         let http2 =

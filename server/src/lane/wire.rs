@@ -2,6 +2,7 @@
 
 use std::io;
 use std::mem::MaybeUninit;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -100,6 +101,12 @@ impl Io {
             Self::Plain(wire) => wire.attach(),
             Self::Tls(tls) => tls.get_mut().0.attach(),
         }
+    }
+
+    /// Our address on this connection.
+    pub(super) fn local_ip(&self) -> Option<IpAddr> {
+        let address = self.wire().stream().ok()?.local_addr().ok()?;
+        Some(address.ip())
     }
 
     /// Asks the kernel, not the runtime's idea of readiness.

@@ -107,7 +107,7 @@ impl Registry {
         if let Some(stall) = stall {
             let fair = absence_grace(
                 self.session_count(),
-                self.reconnect_per_s,
+                self.admission_per_s,
                 expectation.offline_at_most,
             );
             state.decide_at = Some(now + fair);

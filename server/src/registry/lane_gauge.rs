@@ -22,6 +22,8 @@ pub struct LaneGauge {
     /// Those of them that did not come from this host.
     afar: AtomicU64,
     owed: Owed,
+    /// What sessions of other hosts owe of it.
+    owed_afar: Owed,
     lag_ns: AtomicU64,
     ticked: AtomicU64,
     resumed: AtomicU64,
@@ -46,9 +48,18 @@ impl LaneGauge {
         }
     }
 
-    /// What is owed by the lane's sessions.
-    pub(super) fn owed(&self) -> &Owed {
-        &self.owed
+    /// What a session counts for changes from one [`super::owed::rate`] to another.
+    pub(super) fn owe(&self, from: i64, to: i64, afar: bool) {
+        self.owed.change(from, to);
+        if afar {
+            self.owed_afar.change(from, to);
+        }
+    }
+
+    /// Messages per second that the lane's sessions owe, and what those of other hosts owe of it.
+    #[must_use]
+    pub fn owed_per_s(&self) -> (f64, f64) {
+        (self.owed.per_s(), self.owed_afar.per_s())
     }
 
     /// Valid messages since the start, and those of them that came from other hosts.

@@ -1,3 +1,4 @@
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::task::Waker;
@@ -12,6 +13,8 @@ use super::Session;
 /// What a session tells the connection that carries it.
 #[derive(Debug, Default)]
 pub struct Link {
+    /// Our address on it.
+    local: Option<IpAddr>,
     waker: AtomicWaker,
     sessions: Mutex<Vec<Weak<Session>>>,
     /// The kernel's buffer was seen empty at this moment, after everything before was read.
@@ -26,6 +29,19 @@ pub struct Link {
 }
 
 impl Link {
+    /// Of a connection that ended at this address of ours.
+    #[must_use]
+    pub fn at(local: Option<IpAddr>) -> Self {
+        Self {
+            local,
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn local(&self) -> Option<IpAddr> {
+        self.local
+    }
+
     pub(super) fn carry(&self, session: &Arc<Session>) {
         let mut sessions = self.sessions.lock();
         sessions.retain(|weak| weak.strong_count() > 0);

@@ -77,7 +77,8 @@ impl Registry {
             return Err(Refused(bye.within(FULL_WINDOW.0, FULL_WINDOW.1)));
         }
         let (now, wall) = (self.clock.now(), self.clock.wall());
-        if let Entry::Later(earliest, latest) = self.admission.lock().ask(now) {
+        let entry = self.admission.lock().ask(now);
+        if let Entry::Later(earliest, latest) = entry {
             return Err(self.send_away(&opening, now, (earliest, latest)));
         }
         let agent = self.meet(opening.agent_id);
@@ -149,14 +150,15 @@ impl Registry {
         self.count_shed();
         let detail = format!("too many agents come at once, this one's turn is in {earliest:.1?}");
         if let Some(agent) = self.get(opening.agent_id) {
+            self.unserved(&agent, opening);
             let mut state = agent.lock();
             let fresh = state.fence.is_none_or(|known| opening.fence > known);
             if state.session.is_none() && fresh && state.verdict != Verdict::Left {
-                let deadline = state.last.map_or_else(
-                    || Tuning::default().deadline(),
-                    |last| last.expectation.offline_at_most,
-                );
-                state.decide_at = Some(now + latest + deadline);
+                let told = opening.applied.map(|applied| applied.tuning);
+                let own = told.unwrap_or_default().deadline_at_most();
+                let before = state.last.map(|last| last.expectation.offline_at_most);
+                let until = now + latest + own.max(before.unwrap_or_default());
+                state.decide_at = state.decide_at.max(Some(until));
                 let because = format!("said Hello, and was told to come back in {earliest:.1?}");
                 let grounds = state.absent_grounds(Trigger::Doubt { because }, now);
                 if state.verdict == Verdict::Unknown {
@@ -171,6 +173,25 @@ impl Registry {
             }
         }
         Refused(Farewell::new(CloseReason::Shed, detail).within(earliest, latest))
+    }
+
+    /// Whoever says Hello again no longer serves the older session of the same instance, or of one before
+    /// it: that is over, and must not be judged while the newer one waits for its turn.
+    fn unserved(&self, agent: &Agent, opening: &Opening) {
+        let state = agent.lock();
+        let twin = state.held.is_some_and(|held| {
+            held.fence.incarnation == opening.fence.incarnation && held.instance != opening.instance
+        });
+        let older = state
+            .session
+            .clone()
+            .filter(|older| opening.fence > older.fence && !twin);
+        drop(state);
+        if let Some(older) = older {
+            let detail = "its agent came again and waits for its turn";
+            let bye = Farewell::new(CloseReason::Superseded, detail);
+            self.end(&older, CloseReason::Superseded, detail, Some(bye));
+        }
     }
 
     fn admit(

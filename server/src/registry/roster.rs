@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 use std::time::Duration;
 
 use fleetbeat_liveness::admission::Admission;
-use fleetbeat_liveness::backoff::reconnect_spread;
+use fleetbeat_liveness::backoff::{absence_grace, reconnect_spread};
 use fleetbeat_liveness::deafness::Deafness;
 use fleetbeat_liveness::grounds::{Grounds, Trigger};
 use fleetbeat_liveness::hearing::Counts;
@@ -58,6 +58,7 @@ pub struct Registry {
     held_since: AtomicU64,
     /// Reconnects per second over which lost sessions are spread.
     pub(super) reconnect_per_s: u64,
+    pub(super) admission_per_s: u64,
     pub(super) admission: Mutex<Admission>,
     shed: AtomicU64,
 }
@@ -104,6 +105,7 @@ impl Registry {
             lateness: Lateness::default(),
             held_since: AtomicU64::new(0),
             reconnect_per_s: rates.reconnect_per_s,
+            admission_per_s: rates.admission_per_s,
             admission: Mutex::new(Admission::new(rates.admission_per_s)),
             shed: AtomicU64::new(0),
         }
@@ -182,23 +184,26 @@ impl Registry {
         self.deafness.lock().deaf(began, ended);
     }
 
-    /// What all lanes heard and are owed. While no agent lives on another host, those of this one have
-    /// to do as a proof that the server hears.
+    /// How long agents with the default tuning may take to come back after nobody could, of whom so many had
+    /// a session.
+    pub(crate) fn fair_chance(&self, sessions: u64) -> Duration {
+        let deadline = self.policies().default_tuning().deadline_at_most();
+        absence_grace(sessions, self.admission_per_s, deadline)
+    }
+
+    /// What all lanes heard and are owed.
     #[must_use]
     pub fn counts(&self) -> Counts {
-        let (mut heard, mut afar, mut owed_per_s) = (0, 0, 0.0);
+        let mut counts = Counts::default();
         for lane in &self.lanes {
-            let received = lane.received();
-            heard += received.0;
-            afar += received.1;
-            owed_per_s += lane.owed().per_s();
+            let (heard, afar) = lane.received();
+            let (owed, owed_afar) = lane.owed_per_s();
+            counts.heard += heard;
+            counts.afar += afar;
+            counts.owed_per_s += owed;
+            counts.owed_afar_per_s += owed_afar;
         }
-        let afar = if afar > 0 { afar } else { heard };
-        Counts {
-            heard,
-            afar,
-            owed_per_s,
-        }
+        counts
     }
 
     /// How late verdicts of silence came, where nothing kept them back.

@@ -1,4 +1,4 @@
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -140,7 +140,7 @@ pub(super) struct Opened {
 impl Session {
     pub(super) fn open(opened: Opened) -> Arc<Self> {
         let retune = Retune::new(opened.in_force);
-        let afar = afar(&opened.address);
+        let afar = afar(&opened.address, opened.link.local());
         opened.gauge.heard(afar);
         let session = Arc::new(Self {
             id: opened.id,
@@ -432,7 +432,7 @@ impl Session {
     /// To be called with `tuning` locked.
     fn owe(&self, to: i64) {
         let from = self.owes.swap(to, Ordering::Relaxed);
-        self.gauge.owed().change(from, to);
+        self.gauge.owe(from, to, self.afar);
         self.meter.owed().change(from, to);
     }
 
@@ -510,10 +510,14 @@ impl Session {
     }
 }
 
-/// Whether an address with port is one of another host; one that says nothing is taken for one.
-fn afar(address: &str) -> bool {
-    let ip = address.parse::<SocketAddr>().map(|peer| peer.ip());
-    ip.map_or(true, |ip| !ip.to_canonical().is_loopback())
+/// Whether an address with port is one of another host than `local`, which is ours on that connection. One
+/// that says nothing is taken for one.
+fn afar(address: &str, local: Option<IpAddr>) -> bool {
+    let Ok(peer) = address.parse::<SocketAddr>() else {
+        return true;
+    };
+    let peer = peer.ip().to_canonical();
+    !peer.is_loopback() && local.is_none_or(|local| local.to_canonical() != peer)
 }
 
 fn push_message(revised: Revised, traceparent: &str) -> TuningPush {

@@ -107,7 +107,7 @@ impl Registry {
         if state.session.is_some() {
             return false;
         }
-        let fair = absence_grace(self.session_count(), self.reconnect_per_s, deadline);
+        let fair = absence_grace(self.session_count(), self.admission_per_s, deadline);
         state.decide_at = Some(self.clock.now() + fair);
         let grounds = state.absent_grounds(Trigger::Doubt { because }, self.clock.now());
         let changed = state.judge(Verdict::Unknown, grounds, self.clock.wall());
