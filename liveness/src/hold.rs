@@ -126,7 +126,6 @@ impl Hold {
         let old = std::mem::replace(&mut self.counts, counts);
         self.hearing.sample(now, counts);
         match self.state {
-            State::Open => None,
             State::Held(held) | State::Passed(held) if first(&held, &old) => {
                 let since = match held.ear {
                     Ear::Afar => before.1,
@@ -148,14 +147,11 @@ impl Hold {
                 let heard_somebody = self.heard_since(&held);
                 Some(Change::Passed { heard_somebody })
             }
-            State::Held(_) => None,
-            State::Passed(held) if !self.heard_since(&held) => None,
-            State::Passed(held) => {
-                if !self.silent(held.look_back) {
-                    self.state = State::Open;
-                }
+            State::Passed(held) if self.heard_since(&held) && !self.silent(held.look_back) => {
+                self.state = State::Open;
                 None
             }
+            State::Open | State::Held(_) | State::Passed(_) => None,
         }
     }
 

@@ -164,7 +164,7 @@ fn an_agent_of_the_servers_own_host_proves_no_network() {
         fleet.live(300, 1_000);
         fleet.counts.owed_afar_per_s = owed_afar_per_s;
         let afar = fleet.counts.afar;
-        let mut alone = |fleet: &mut Fleet, seconds: u64| {
+        let alone = |fleet: &mut Fleet, seconds: u64| {
             for _ in 0..seconds {
                 fleet.now += 1;
                 fleet.counts.heard += u64::from(fleet.now.is_multiple_of(19));
