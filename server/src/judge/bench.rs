@@ -160,8 +160,9 @@ impl Bench {
                 Watch {
                     verdict: Verdict::Unknown,
                     decide_at: Some(at),
+                    last,
                     ..
-                } => self.undecided(agent, at, now),
+                } => self.undecided(agent, at, last, now),
                 Watch {
                     verdict: Verdict::Left,
                     back_by: Some(at),
@@ -297,8 +298,9 @@ impl Bench {
             Next::Convict => {
                 let silence = now.since(last.heard);
                 let limit = last.limits.offline_after;
-                let fair = self.guilt.fair_until();
-                if now < fair && last.heard < fair {
+                if let Some(fair) = self.guilt.fair_until(last.heard)
+                    && now < fair
+                {
                     return Some(fair);
                 }
                 match self
@@ -324,11 +326,18 @@ impl Bench {
         }
     }
 
-    fn undecided(&mut self, agent: &Arc<Agent>, at: Moment, now: Moment) -> Option<Moment> {
+    fn undecided(
+        &mut self,
+        agent: &Arc<Agent>,
+        at: Moment,
+        last: Option<Last>,
+        now: Moment,
+    ) -> Option<Moment> {
         let at = self
             .deaf_anywhere(Moment::ZERO, now)
             .map_or(at, |grace| at.max(grace));
-        let at = at.max(self.guilt.fair_until());
+        let heard = last.map_or(Moment::ZERO, |last| last.heard);
+        let at = self.guilt.fair_until(heard).map_or(at, |fair| at.max(fair));
         if now < at {
             return Some(at);
         }

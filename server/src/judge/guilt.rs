@@ -34,8 +34,9 @@ pub(super) struct Guilt {
     looked: Moment,
     /// Somebody was heard since the start.
     heard: bool,
-    /// Agents that were lost in a silence of nearly everyone have until then to come back.
-    fair_until: Moment,
+    /// Agents that were heard last before the first of these moments, when somebody was heard again, have
+    /// until the second to come back.
+    fair: (Moment, Moment),
     /// Sessions when verdicts were held.
     sessions: u64,
 }
@@ -67,7 +68,7 @@ impl Guilt {
             late: None,
             looked: Moment::ZERO,
             heard: false,
-            fair_until: Moment::ZERO,
+            fair: (Moment::ZERO, Moment::ZERO),
             sessions: 0,
         }
     }
@@ -89,9 +90,11 @@ impl Guilt {
         released || first
     }
 
-    /// Until when an agent may come back that was lost while nearly nobody was heard.
-    pub(super) fn fair_until(&self) -> Moment {
-        self.fair_until
+    /// Until when an agent may come back that was heard last at `heard`, when nobody was heard after that
+    /// for a while.
+    pub(super) fn fair_until(&self, heard: Moment) -> Option<Moment> {
+        let (before, until) = self.fair;
+        (heard < before).then_some(until)
     }
 
     /// Whether an agent of `group`, last heard at `heard`, longer ago than D, may be judged.
@@ -169,7 +172,7 @@ impl Guilt {
             Change::Heard { since } => {
                 info!(silence = ?now.since(since), "Somebody is heard again");
                 registry.deaf_between(since, now);
-                self.fair_until = now + registry.fair_chance(self.sessions);
+                self.fair = (now, now + registry.fair_chance(self.sessions));
                 if !self.hold.holds() {
                     let outcome = format!(
                         "first heard somebody after {:.1?}; the others have the time of a grace",
