@@ -115,6 +115,9 @@ impl Failure {
             "that port does not speak TLS: write http://, or name the operator port"
         } else if server.starts_with("http:") && why.contains("frame with invalid size") {
             "that port expects TLS: write https://, and give its certificate authority with --ca FILE"
+        } else if server.starts_with("http:") && why.contains("broken pipe") {
+            "something there does not speak plain HTTP/2: if it expects TLS, write https:// and give its \
+             certificate authority with --ca FILE"
         } else {
             "is fleetbeat-server running there, and is this its operator port? Name another with \
              --server URL, FLEETBEAT_SERVER or `server` in the config file"

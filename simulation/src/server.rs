@@ -258,7 +258,7 @@ impl World {
             let tuning = known
                 .applied
                 .map_or_else(Tuning::default, |applied| applied.tuning);
-            let grace = absence_grace(sessions, RATES.reconnect_per_s, tuning.deadline());
+            let grace = absence_grace(sessions, RATES.admission_per_s, tuning.deadline());
             let at = registry.clock().now() + grace;
             restored.push((*agent, known.fence, known.verdict, tuning.deadline()));
             registry.restore(known.clone(), at);

@@ -1,4 +1,4 @@
-use std::collections::{HashSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ pub(super) struct Bench {
     nominations: Vec<Nomination>,
     guilt: Guilt,
     /// Agents that are not judged while verdicts are held, and those to look at again since.
-    held: HashSet<usize>,
+    held: BTreeSet<usize>,
     released: VecDeque<usize>,
     /// Those that were held are looked at: their verdicts are late on purpose.
     releasing: bool,
@@ -68,7 +68,7 @@ impl Bench {
     pub(super) fn new(registry: Arc<Registry>) -> Self {
         Self {
             guilt: Guilt::new(Arc::clone(&registry)),
-            held: HashSet::new(),
+            held: BTreeSet::new(),
             released: VecDeque::new(),
             releasing: false,
             registry,
@@ -102,7 +102,7 @@ impl Bench {
     pub(super) fn pass(&mut self, now: Moment) -> Pass {
         self.nominated = 0;
         if self.guilt.look(now) {
-            self.released.extend(self.held.drain());
+            self.released.extend(std::mem::take(&mut self.held));
         }
         let mut dirty = std::mem::take(&mut self.dirty);
         self.registry.take_judge_dirty(&mut dirty);

@@ -16,6 +16,11 @@ const LATE: Duration = Duration::from_millis(160);
 /// When the judge looks again at what it cannot judge yet.
 const LATER: Duration = Duration::from_millis(250);
 
+/// How long agents may take to come back that nobody could hear.
+fn fair_chance(sessions: u64, deadline: Duration) -> Duration {
+    absence_grace(sessions, RATES.admission_per_s, deadline)
+}
+
 impl World {
     /// Looks at everybody on every server.
     pub(crate) fn sweep(&mut self) {
@@ -57,10 +62,11 @@ impl World {
             } => {
                 let due = self.world_time(server, last.heard) + last.limits.offline_after;
                 let (_, hindered) = self.graces(server, None, Moment::ZERO);
+                let back_by = self.back_by(server, self.world_time(server, last.heard));
                 self.check_due(
                     server,
                     number,
-                    due.max(hindered),
+                    due.max(hindered).max(back_by),
                     "suspect without a session",
                 );
             }
@@ -136,20 +142,27 @@ impl World {
         let deadline = book.last.map_or(book.deadline, |last| last.deadline);
         let sessions = u64::try_from(self.hosts.len()).unwrap_or(u64::MAX);
         let book = self.referee.book(server, agent, now);
-        let due = book.since
-            + absence_grace(
-                sessions,
-                RATES.reconnect_per_s,
-                deadline.max(self.plan.longest),
-            );
+        let since = book.since;
+        let due = since + fair_chance(sessions, deadline.max(self.plan.longest));
         let (_, hindered) = self.graces(server, None, Moment::ZERO);
-        let due = due.max(hindered) + period;
+        let due = due.max(hindered).max(self.back_by(server, since)) + period;
         self.check_due(
             server,
             agent,
             due,
             "unknown for longer than it takes to return",
         );
+    }
+
+    /// Until when whoever was lost by `lost` may come back after verdicts were held.
+    fn back_by(&self, server: usize, lost: Moment) -> Moment {
+        let released = self.servers[server].process.as_ref().map(|p| p.released);
+        let sessions = u64::try_from(self.hosts.len()).unwrap_or(u64::MAX);
+        released
+            .filter(|released| *released > lost)
+            .map_or(Moment::ZERO, |at| {
+                at + fair_chance(sessions, self.plan.longest)
+            })
     }
 
     fn check_due(&mut self, server: usize, agent: usize, due: Moment, what: &str) {
