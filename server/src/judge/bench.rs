@@ -358,9 +358,8 @@ impl Bench {
         if now < at {
             return Some(at);
         }
-        if self.guilt.knows_nothing() {
-            self.held.insert(agent.number);
-            return Some(Moment::FAR);
+        if self.guilt.knows_nothing(self.wheel.len()) {
+            return Some(self.hold(agent.number));
         }
         if self.registry.overdue(agent) {
             info!(agent.id = %agent.id, "Agent overdue");
