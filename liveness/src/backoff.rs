@@ -194,11 +194,13 @@ pub fn tolerable(spread: Duration, deadline: Duration) -> Duration {
 }
 
 /// How long agents stay unknown after the server was away: the longest that an agent with default
-/// [`Params`] may wait, the time to admit all of them, and one deadline.
+/// [`Params`] may wait, the longest that an attempt takes which is under way, the time to admit all of them, and one
+/// deadline.
 #[must_use]
 pub fn absence_grace(sessions_before: u64, admission_per_s: u64, deadline: Duration) -> Duration {
     let longest = CAP.max(BREAKER_PROBE);
     (longest + longest * JITTER_PERCENT / 100)
+        .saturating_add(Patience::MOST)
         .saturating_add(admission(sessions_before, admission_per_s))
         .saturating_add(deadline)
 }

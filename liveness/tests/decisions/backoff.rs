@@ -216,7 +216,7 @@ fn every_agent_is_back_before_the_grace_after_absence_ends() {
     let mut rng = dice(8);
     let deadline = secs(62);
     let grace = absence_grace(5_000, 1_000, deadline);
-    assert_eq!(grace, secs(78 + 5 + 62));
+    assert_eq!(grace, secs(78 + 40 + 5 + 62));
     for _ in 0..5_000 {
         let back = secs(rng.random_range(1..1200));
         let away = returns(back, secs(31), &mut rng).saturating_sub(back);
@@ -226,7 +226,7 @@ fn every_agent_is_back_before_the_grace_after_absence_ends() {
 
 #[test]
 fn a_rate_of_zero_is_no_division_by_zero() {
-    assert_eq!(absence_grace(10, 0, secs(2)), secs(78 + 10 + 2));
+    assert_eq!(absence_grace(10, 0, secs(2)), secs(78 + 40 + 10 + 2));
     assert!(absence_grace(u64::MAX, 0, Duration::MAX) == Duration::MAX);
 }
 
