@@ -36,7 +36,7 @@ fn with_p95(p95: Duration, tuning: &Tuning) -> Pace {
     pace
 }
 
-/// Vectors A01, A02, A03 with the bound of DESIGN.
+/// Vectors A01, A02, A03 with the bound of the design.
 #[test]
 fn the_first_lapse_follows_four_p95_between_one_and_two_deadlines() {
     for (p95, first) in [(10, 60), (15, 60), (20, 80), (40, 120)] {

@@ -134,14 +134,14 @@ pub(super) const EDITS: &[Edit] = &[
     Edit {
         bug: "a hold never ends",
         file: "liveness/src/hold.rs",
-        find: "                if self.recovered(&held) {",
-        put: "                if !BUG && self.recovered(&held) {",
+        find: "if self.recovered(&held) && self.holds() => {",
+        put: "if !BUG && self.recovered(&held) && self.holds() => {",
     },
     Edit {
         bug: "a hold never ends",
         file: "liveness/src/hold.rs",
-        find: "                } else if now >= held.until {",
-        put: "                } else if !BUG && now >= held.until {",
+        find: "            State::Held(held) if now >= held.until => {",
+        put: "            State::Held(held) if !BUG && now >= held.until => {",
     },
     Edit {
         bug: "the silence of everyone not held",
