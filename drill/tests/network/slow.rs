@@ -23,7 +23,6 @@ async fn answers_that_are_late_or_in_heaps_keep_a_session_and_silence_ends_it_at
         scene.stage.start_agent_at(&place, name, "default").unwrap();
     }
     scene.online(2, TUNED.deadline() * 3).await;
-    let before = scene.operator.agent("late").await.unwrap();
     let shown = until(
         "the round trip to be shown",
         TUNED.deadline() * 3,
@@ -35,6 +34,8 @@ async fn answers_that_are_late_or_in_heaps_keep_a_session_and_silence_ends_it_at
         },
     );
     eprintln!("late: median round trip {:?}", shown.await.unwrap());
+    // The first attempt had no patience for so slow a Welcome.
+    let before = scene.operator.agent("late").await.unwrap();
     // The fault itself takes time.
     tokio::time::sleep(TUNED.deadline() * 2).await;
     // Another 3 s: the next message comes up to T later still, which is suspicious and no more.
@@ -51,7 +52,7 @@ async fn answers_that_are_late_or_in_heaps_keep_a_session_and_silence_ends_it_at
     late.tell("both stop").unwrap();
     scene.convicted_on_time("late", TUNED, stopped_us).await;
     assert_eq!(
-        scene.endings(&after, 1).await,
-        [CloseReason::MissedHeartbeats]
+        scene.endings(&after, 2).await,
+        [CloseReason::PeerGaveUp, CloseReason::MissedHeartbeats]
     );
 }
