@@ -11,6 +11,8 @@ use crate::tuning::SILENCE_MOST;
 
 /// Mean gap between two messages, in percent of T: gaps are drawn from [0.9·T, T].
 const MEAN_GAP_PERCENT: f64 = 95.0;
+/// Fewer owed messages prove nothing.
+const OWED_LEAST: f64 = 20.0;
 /// Samples are thinned when there are so many times the fineness; of a whole day about 11 times are left.
 const THIN_AT: usize = 32;
 
@@ -131,6 +133,12 @@ impl Hearing {
 }
 
 impl Share {
+    /// Less than `part` (0 … 1) of what was owed arrived, and enough was owed to tell.
+    #[must_use]
+    pub fn is_below(&self, part: f64) -> bool {
+        self.owed >= OWED_LEAST && self.heard < self.owed * part
+    }
+
     fn towards(self, other: Self, part: f64) -> Self {
         let between = |from: f64, to: f64| from + (to - from) * part;
         Self {

@@ -18,8 +18,6 @@ use crate::moment::Moment;
 const HELD_BELOW: f64 = 0.2;
 /// The hold ends from this share of what was owed at its beginning.
 const ENDS_FROM: f64 = 0.5;
-/// Fewer owed messages prove nothing.
-const OWED_LEAST: f64 = 20.0;
 /// How finely a look-back is met: to 1/64.
 const FINENESS: u32 = 64;
 /// The shortest bound of a hold.
@@ -227,8 +225,7 @@ impl Hold {
     }
 
     fn silent(&self, look_back: Duration) -> bool {
-        let share = self.hearing.over(look_back);
-        share.owed >= OWED_LEAST && share.heard < share.owed * HELD_BELOW
+        self.hearing.over(look_back).is_below(HELD_BELOW)
     }
 
     fn recovered(&self, held: &Held) -> bool {

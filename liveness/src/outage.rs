@@ -13,8 +13,6 @@ use crate::hearing::{Counts, Hearing, Share};
 use crate::hold::Evidence;
 use crate::moment::Moment;
 
-/// Fewer owed messages prove nothing.
-const OWED_LEAST: f64 = 20.0;
 /// An outage ends when this share of what is owed arrives.
 const ENDS_FROM: f64 = 0.9;
 /// How finely a look-back is met: to 1/16.
@@ -75,8 +73,7 @@ impl Outage {
         let Some(look_back) = self.out else {
             return false;
         };
-        let share = self.share(look_back);
-        let over = share.owed < OWED_LEAST || share.heard >= share.owed * ENDS_FROM;
+        let over = !self.share(look_back).is_below(ENDS_FROM);
         if over {
             self.out = None;
         }
@@ -90,12 +87,12 @@ impl Outage {
             return None;
         }
         let share = self.share(look_back);
-        let out = share.owed >= OWED_LEAST && share.heard < share.owed * self.below;
-        out.then(|| {
+        share.is_below(self.below).then(|| {
             self.out = Some(look_back);
             Evidence { look_back, share }
         })
     }
+
     /// A member whose session had broken did not come back in time. To be followed by [`Self::missed`].
     pub fn lost(&mut self, now: Moment, expectation: &Expectation) {
         self.now = now;

@@ -2,6 +2,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::Result;
 
+use crate::mutants;
 use crate::packages;
 use crate::skipped::Skipped;
 use crate::steps::{self, Steps};
@@ -46,6 +47,7 @@ pub(crate) fn run(quick: bool) -> Result<()> {
         if has_nextest() {
             steps.step("Tests through networks", || through_networks(&skipped))?;
         }
+        steps.step("Planted bugs", mutants::run)?;
         let examples = ["test", "--workspace", "--doc", "--quiet"];
         steps.step("Documentation's examples", || {
             steps::run(&mut cargo(examples))

@@ -15,6 +15,8 @@ use tonic::service::interceptor::InterceptedService;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Request, Status};
 
+use super::until;
+
 const CALL_WITHIN: Duration = Duration::from_secs(10);
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 /// The most that one call yields.
@@ -59,6 +61,20 @@ impl Operator {
             .get_status(timed(GetStatusRequest {}))
             .await?
             .into_inner())
+    }
+
+    /// Waits until so many agents are online.
+    ///
+    /// # Errors
+    ///
+    /// When they are not within that time.
+    pub async fn all_online(&self, agents: u64, within: Duration) -> Result<()> {
+        let what = format!("{agents} agents to be online");
+        until(&what, within, async || {
+            let verdicts = self.status().await?.verdicts.unwrap_or_default();
+            Ok((verdicts.online == agents).then_some(()))
+        })
+        .await
     }
 
     /// An agent with its recent sessions and events, by name or id.

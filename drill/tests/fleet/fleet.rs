@@ -68,16 +68,7 @@ impl Fleet {
     }
 
     pub(crate) async fn all_online(&self, agents: u64, within: Duration) {
-        until(
-            &format!("{agents} agents to be online"),
-            within,
-            async || {
-                let verdicts = self.operator.status().await?.verdicts.unwrap_or_default();
-                Ok((verdicts.online == agents).then_some(()))
-            },
-        )
-        .await
-        .unwrap();
+        self.operator.all_online(agents, within).await.unwrap();
     }
 
     pub(crate) async fn verdict(&self, agent: &str, verdict: Verdict, within: Duration) -> Agent {

@@ -163,16 +163,7 @@ impl Scene {
     }
 
     pub(crate) async fn online(&self, agents: u64, within: Duration) {
-        until(
-            &format!("{agents} agents to be online"),
-            within,
-            async || {
-                let verdicts = self.operator.status().await?.verdicts.unwrap_or_default();
-                Ok((verdicts.online == agents).then_some(()))
-            },
-        )
-        .await
-        .unwrap();
+        self.operator.all_online(agents, within).await.unwrap();
     }
 
     /// Waits until the agent is offline, and checks that it was called suspect and offline when its

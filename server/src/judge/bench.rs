@@ -233,8 +233,8 @@ impl Bench {
                 Some(next)
             }
             Next::Convict => {
-                let group = &session.agent.facts().group;
-                match self.guilt.ask(now, heard, &session.expectation(), group) {
+                let expectation = session.expectation();
+                match self.guilt.ask(now, heard, &expectation) {
                     Leave::Judge => {}
                     Leave::Wait => {
                         if verdict == Verdict::Online && self.suspect(session, silence) {
@@ -247,6 +247,8 @@ impl Bench {
                         return Some(self.hold(session.agent.number));
                     }
                 }
+                let group = &session.agent.facts().group;
+                self.guilt.missed(group, expectation.look_back);
                 let at = session.nominate(now, self.due(heard + limits.offline_after, grace));
                 self.nominated += 1;
                 self.nominations.push(Nomination {
@@ -303,10 +305,7 @@ impl Bench {
                 {
                     return Some(fair);
                 }
-                match self
-                    .guilt
-                    .ask(now, last.heard, &last.expectation, &agent.facts().group)
-                {
+                match self.guilt.ask(now, last.heard, &last.expectation) {
                     Leave::Judge => {}
                     Leave::Wait => return Some(self.hold(agent.number)),
                     Leave::Unknown => {
@@ -341,7 +340,7 @@ impl Bench {
         if now < at {
             return Some(at);
         }
-        if self.guilt.knows_nothing(self.wheel.len()) {
+        if self.guilt.knows_nothing(now, self.wheel.len()) {
             return Some(self.hold(agent.number));
         }
         if self.registry.offline(agent, None, self.due(at, None)) {
@@ -358,7 +357,7 @@ impl Bench {
         if now < at {
             return Some(at);
         }
-        if self.guilt.knows_nothing(self.wheel.len()) {
+        if self.guilt.knows_nothing(now, self.wheel.len()) {
             return Some(self.hold(agent.number));
         }
         if self.registry.overdue(agent) {

@@ -78,6 +78,10 @@ impl Guilt {
         let counts = self.registry.counts();
         let first = !self.heard && counts.heard > 0;
         self.heard |= first;
+        if first && self.held.is_some() {
+            self.fair = (now, now + self.registry.fair_chance(self.sessions));
+            self.release("somebody was heard for the first time since the start".to_owned());
+        }
         let change = self.hold.sample(now, counts);
         if now.since(self.looked) >= EVERY {
             self.looked = now;
@@ -97,20 +101,11 @@ impl Guilt {
         (heard < before).then_some(until)
     }
 
-    /// Whether an agent of `group`, last heard at `heard`, longer ago than D, may be judged.
-    pub(super) fn ask(
-        &mut self,
-        now: Moment,
-        heard: Moment,
-        expectation: &Expectation,
-        group: &str,
-    ) -> Leave {
+    /// Whether an agent, last heard at `heard`, longer ago than D, may be judged.
+    pub(super) fn ask(&mut self, now: Moment, heard: Moment, expectation: &Expectation) -> Leave {
         let (leave, change) = self.hold.ask(now, heard, expectation);
         if let Some(change) = change {
             self.tell(now, change);
-        }
-        if leave == Leave::Judge {
-            self.missed(group, expectation.look_back);
         }
         leave
     }
@@ -124,10 +119,25 @@ impl Guilt {
         self.missed(group, expectation.look_back);
     }
 
-    /// The server cannot show that it hears anybody: verdicts are held, or `waiting` agents are expected
-    /// back and nobody was heard since the start.
-    pub(super) fn knows_nothing(&self, waiting: usize) -> bool {
-        self.hold.holds() || (!self.heard && waiting >= TELLING)
+    /// The server cannot show that it hears anybody: verdicts are held, or `waiting` agents had time to come
+    /// back and nobody was heard since the start. The first of many that are not called offline for that
+    /// begins the incident.
+    pub(super) fn knows_nothing(&mut self, now: Moment, waiting: usize) -> bool {
+        if self.hold.holds() {
+            return true;
+        }
+        if self.heard || waiting < TELLING {
+            return false;
+        }
+        if self.held.is_none() {
+            let because = format!(
+                "nobody was heard since the start, though {waiting} agents had time to come back; they are \
+                 unknown until somebody is"
+            );
+            self.sessions = waiting as u64;
+            self.begin(now, because);
+        }
+        true
     }
 
     /// The whole process did not run for `length`.
@@ -154,9 +164,7 @@ impl Guilt {
     }
 
     fn tell(&mut self, now: Moment, change: Change) {
-        let wall = self.registry.clock().wall();
         let registry = Arc::clone(&self.registry);
-        let incidents = registry.incidents();
         match change {
             Change::Began { evidence, until } => {
                 let because = format!(
@@ -164,10 +172,8 @@ impl Guilt {
                     sentence("this server", evidence),
                     until.since(now)
                 );
-                warn!(because, "Nearly nobody is heard, verdicts are held");
-                registry.set_held_since(Some(now));
                 self.sessions = registry.session_count();
-                self.held = Some(incidents.begin(Kind::MassSilence, "", wall, because));
+                self.begin(now, because);
             }
             Change::Heard { since } => {
                 info!(silence = ?now.since(since), "Somebody is heard again");
@@ -201,6 +207,14 @@ impl Guilt {
         }
     }
 
+    fn begin(&mut self, now: Moment, because: String) {
+        warn!(because, "Nearly nobody is heard, verdicts are held");
+        self.registry.set_held_since(Some(now));
+        let wall = self.registry.clock().wall();
+        let incidents = self.registry.incidents();
+        self.held = Some(incidents.begin(Kind::MassSilence, "", wall, because));
+    }
+
     fn release(&mut self, outcome: String) {
         info!(outcome, "Verdicts are no longer held");
         self.registry.set_held_since(None);
@@ -210,8 +224,8 @@ impl Guilt {
         }
     }
 
-    /// Somebody is judged: perhaps many are.
-    fn missed(&mut self, group: &str, look_back: Duration) {
+    /// An agent of `group` is judged: perhaps many are.
+    pub(super) fn missed(&mut self, group: &str, look_back: Duration) {
         let wall = self.registry.clock().wall();
         let incidents = self.registry.incidents();
         let scope = self.groups.get_mut(group);

@@ -106,6 +106,7 @@ impl Registry {
             fence: opening.fence,
             lane: opening.lane,
             address: opening.facts.address.clone(),
+            ip: opening.ip,
             now,
             wall,
             outbox: Arc::clone(&opening.outbox),
@@ -179,13 +180,8 @@ impl Registry {
     /// it: that is over, and must not be judged while the newer one waits for its turn.
     fn unserved(&self, agent: &Agent, opening: &Opening) {
         let state = agent.lock();
-        let twin = state.held.is_some_and(|held| {
-            held.fence.incarnation == opening.fence.incarnation && held.instance != opening.instance
-        });
-        let older = state
-            .session
-            .clone()
-            .filter(|older| opening.fence > older.fence && !twin);
+        let claim = claim(state.held.as_ref(), opening.fence, opening.instance);
+        let older = state.session.clone().filter(|_| claim == Claim::Takeover);
         drop(state);
         if let Some(older) = older {
             let detail = "its agent came again and waits for its turn";

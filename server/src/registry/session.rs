@@ -1,4 +1,4 @@
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -125,6 +125,7 @@ pub(super) struct Opened {
     pub fence: Fence,
     pub lane: usize,
     pub address: String,
+    pub ip: IpAddr,
     pub now: Moment,
     pub wall: OffsetDateTime,
     pub outbox: Arc<Outbox>,
@@ -140,7 +141,7 @@ pub(super) struct Opened {
 impl Session {
     pub(super) fn open(opened: Opened) -> Arc<Self> {
         let retune = Retune::new(opened.in_force);
-        let afar = afar(&opened.address, opened.link.local());
+        let afar = afar(opened.ip, opened.link.local());
         opened.gauge.heard(afar);
         let session = Arc::new(Self {
             id: opened.id,
@@ -510,13 +511,9 @@ impl Session {
     }
 }
 
-/// Whether an address with port is one of another host than `local`, which is ours on that connection. One
-/// that says nothing is taken for one.
-fn afar(address: &str, local: Option<IpAddr>) -> bool {
-    let Ok(peer) = address.parse::<SocketAddr>() else {
-        return true;
-    };
-    let peer = peer.ip().to_canonical();
+/// Whether `peer` is another host than `local`, which is ours on that connection.
+fn afar(peer: IpAddr, local: Option<IpAddr>) -> bool {
+    let peer = peer.to_canonical();
     !peer.is_loopback() && local.is_none_or(|local| local.to_canonical() != peer)
 }
 

@@ -99,6 +99,15 @@ impl Actor {
         actor
     }
 
+    /// Joins as agent `n`, takes the tuning that Welcome brings, and has its first beat answered.
+    pub(crate) async fn beating(house: &House, n: u8) -> Self {
+        let mut actor = Self::join(house, hello(n)).await;
+        actor.ack_welcome().await;
+        actor.ping(1, 0).await;
+        actor.pong().await;
+        actor
+    }
+
     pub(crate) async fn say(&self, message: from_agent::Message) {
         self.upstream
             .send(FromAgent {

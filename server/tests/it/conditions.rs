@@ -38,10 +38,7 @@ fn instance(mut hello: Hello, instance: u8) -> Hello {
 async fn an_agent_that_sends_everything_but_pings_is_degraded_and_never_offline() {
     let house = House::open(1);
     house.policy(1, SHORT);
-    let mut agent = Actor::join(&house, hello(1)).await;
-    agent.ack_welcome().await;
-    agent.ping(1, 0).await;
-    agent.pong().await;
+    let agent = Actor::beating(&house, 1).await;
     let talk = async {
         loop {
             agent.report().await;

@@ -54,10 +54,7 @@ async fn a_silent_process_is_told_from_a_dead_path_by_its_kernel() {
 async fn an_agent_that_does_not_come_back_is_explained_by_the_session_it_lost() {
     let house = House::open(1);
     house.policy(1, SHORT);
-    let mut agent = Actor::join(&house, hello(1)).await;
-    agent.ack_welcome().await;
-    agent.ping(1, 0).await;
-    agent.pong().await;
+    let agent = Actor::beating(&house, 1).await;
     drop(agent);
     house.verdict(1, Verdict::Suspect).await;
     let ended = house.grounds(1);

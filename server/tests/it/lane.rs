@@ -28,10 +28,7 @@ async fn hello_is_welcomed_and_a_ping_is_answered_with_its_echo() {
 async fn a_silent_agent_becomes_suspect_then_offline_and_never_early() {
     let house = House::open(1);
     house.policy(1, SHORT);
-    let mut agent = Actor::join(&house, hello(1)).await;
-    agent.ack_welcome().await;
-    agent.ping(1, 0).await;
-    agent.pong().await;
+    let mut agent = Actor::beating(&house, 1).await;
     let heard = house.session(1).last_heard();
     house.verdict(1, Verdict::Suspect).await;
     let suspect = house.now().since(heard);
@@ -204,10 +201,7 @@ async fn each_ending_has_its_own_reason_once() {
 async fn an_agent_whose_stream_broke_is_suspect_and_then_offline_at_its_deadline() {
     let house = House::open(1);
     house.policy(1, SHORT);
-    let mut agent = Actor::join(&house, hello(1)).await;
-    agent.ack_welcome().await;
-    agent.ping(1, 0).await;
-    agent.pong().await;
+    let agent = Actor::beating(&house, 1).await;
     let session = house.session(1);
     drop(agent);
     house.ended(&session).await;

@@ -1,7 +1,7 @@
 use fleetbeat_liveness::grounds::Heard;
 
 use super::*;
-use crate::registry::Kind;
+use crate::registry::{Kind, Known};
 
 /// So many agents in one group; T = 20 s, N = 3, W = 2 s.
 struct Fleet {
@@ -174,6 +174,43 @@ fn the_loss_of_most_is_one_incident_that_ends_by_itself() {
     assert_eq!(fleet.nominated, 120);
     fleet.live(60, |number| number % 5 < 2);
     assert_eq!(fleet.kinds(), []);
+}
+
+/// HARD-CASES A3, A6: a server that starts into a broken network hears nobody, and calls nobody offline before
+/// it heard somebody and gave the others their time.
+#[test]
+fn a_server_that_heard_nobody_since_its_start_calls_nobody_offline() {
+    let mut fleet = Fleet::of(&[]);
+    let restored = |fleet: &Fleet| {
+        for number in 1..=30 {
+            let known = Known {
+                id: Uuid::from_bytes([number; 16]),
+                facts: Facts::default(),
+                fence: Fence {
+                    incarnation: 1,
+                    connection: 1,
+                },
+                verdict: Verdict::Online,
+                since: time::OffsetDateTime::UNIX_EPOCH,
+                last_seen: None,
+                applied: None,
+            };
+            let decide_at = fleet.now() + Duration::from_mins(1);
+            fleet.registry.restore(known, decide_at);
+        }
+    };
+    restored(&fleet);
+    fleet.live(600, |_| false);
+    assert_eq!(fleet.verdicts(Verdict::Unknown), 30);
+    assert_eq!(fleet.kinds(), [Kind::MassSilence]);
+    let back = join(&fleet.registry, 200, "edge");
+    back.heard(fleet.now(), Heard::Hello);
+    fleet.sessions.push(back);
+    fleet.live(100, |_| true);
+    assert_eq!(fleet.kinds(), []);
+    assert_eq!(fleet.verdicts(Verdict::Unknown), 30, "the longest retry");
+    fleet.live(100, |_| true);
+    assert_eq!(fleet.verdicts(Verdict::Offline), 30);
 }
 
 /// HARD-CASES A3: small fleets are never held.
