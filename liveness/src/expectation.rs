@@ -7,6 +7,8 @@ use crate::hearing::owed_per_s;
 /// What a tuning means to those who wait. Everything that waits reads only this.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Expectation {
+    /// Longest time between two messages of the agent: T.
+    pub interval: Duration,
     /// Silence of the agent after which it is suspect: `T + W`. Equal to `offline_after` when N = 1,
     /// which leaves no time for suspicion.
     pub suspect_after: Duration,
@@ -41,18 +43,17 @@ impl Expectation {
         self.offline_at_most > self.offline_after
     }
 
-    /// Messages that the agent owes in a look-back; too few rather than too many where W is above T or
-    /// components of two tunings are in force.
+    /// Messages that the agent owes in a look-back.
     #[must_use]
     pub fn owed_in_look_back(&self) -> f64 {
-        let interval = self.suspect_after.saturating_sub(self.answer_within);
-        owed_per_s(interval.max(self.suspect_after / 2)) * self.look_back.as_secs_f64()
+        owed_per_s(self.interval) * self.look_back.as_secs_f64()
     }
 
     /// The larger of each component: tolerates whatever either of the two tolerates.
     #[must_use]
     pub fn component_max(self, other: Self) -> Self {
         Self {
+            interval: self.interval.max(other.interval),
             suspect_after: self.suspect_after.max(other.suspect_after),
             offline_after: self.offline_after.max(other.offline_after),
             offline_at_most: self.offline_at_most.max(other.offline_at_most),

@@ -13,6 +13,8 @@ use crate::tuning::SILENCE_MOST;
 const MEAN_GAP_PERCENT: f64 = 95.0;
 /// Fewer owed messages prove nothing.
 const OWED_LEAST: f64 = 20.0;
+/// Between samples that are so far from each other, it matters when the last message came.
+const SLEPT: Duration = Duration::from_millis(100);
 /// Samples are thinned when there are so many times the fineness; of a whole day about 11 times are left.
 const THIN_AT: usize = 32;
 
@@ -21,6 +23,8 @@ const THIN_AT: usize = 32;
 pub struct Counts {
     /// Valid messages received, Hello included.
     pub heard: u64,
+    /// When the last of them was received.
+    pub heard_at: Moment,
     /// Those of them that came from other hosts, which needs a network.
     pub afar: u64,
     /// Messages per second that live sessions owe, see [`owed_per_s`].
@@ -48,6 +52,8 @@ pub struct Hearing {
     /// Samples nearer to each other than this fraction of their age are thinned out.
     fineness: u32,
     samples: VecDeque<Sample>,
+    /// Messages per second that were owed at the last sample.
+    owed_per_s: f64,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -66,22 +72,38 @@ impl Hearing {
         Self {
             fineness,
             samples: VecDeque::new(),
+            owed_per_s: 0.0,
         }
     }
 
     /// To be called often, with times that do not go back.
     pub fn sample(&mut self, now: Moment, counts: Counts) {
-        let owed = self.samples.back().map_or(0.0, |last| {
-            last.owed + counts.owed_per_s * now.since(last.at).as_secs_f64()
-        });
-        self.samples.push_back(Sample {
-            at: now,
-            heard: counts.heard,
-            owed,
-        });
+        let slept = |last: &&Sample| now.since(last.at) > SLEPT;
+        if self
+            .samples
+            .back()
+            .filter(slept)
+            .is_some_and(|last| last.at < counts.heard_at)
+        {
+            self.push(counts.heard_at.min(now), counts);
+        }
+        self.push(now, counts);
         if self.samples.len() >= THIN_AT * self.fineness as usize {
             self.thin(now);
         }
+    }
+
+    fn push(&mut self, at: Moment, counts: Counts) {
+        let owed = self.samples.back().map_or(0.0, |last| {
+            let mean = f64::midpoint(self.owed_per_s, counts.owed_per_s);
+            last.owed + mean * at.since(last.at).as_secs_f64()
+        });
+        self.samples.push_back(Sample {
+            at,
+            heard: counts.heard,
+            owed,
+        });
+        self.owed_per_s = counts.owed_per_s;
     }
 
     /// What was heard and owed in the last `look_back`, or since the first sample.

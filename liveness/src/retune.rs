@@ -8,8 +8,6 @@
 //! This relies on one promise of the agent: having received a push, it ignores every older one and
 //! answers the same one the same way.
 
-use std::time::Duration;
-
 use crate::expectation::Expectation;
 use crate::tuning::Tuning;
 
@@ -66,7 +64,6 @@ pub struct Retune {
     pushed: Option<(u64, u64)>,
     expectation: Expectation,
     pong_every: u32,
-    interval: Duration,
 }
 
 impl Retune {
@@ -80,7 +77,6 @@ impl Retune {
             pushed: None,
             expectation: in_force.tuning.expectation(),
             pong_every: in_force.tuning.pong_every(),
-            interval: in_force.tuning.interval(),
         }
     }
 
@@ -92,7 +88,6 @@ impl Retune {
         self.pushed = Some((lowest.min(newest.revision), highest.max(newest.revision)));
         self.expectation = self.expectation.component_max(newest.tuning.expectation());
         self.pong_every = self.pong_every.min(newest.tuning.pong_every());
-        self.interval = self.interval.max(newest.tuning.interval());
         self.expectation
     }
 
@@ -117,7 +112,6 @@ impl Retune {
             self.applied = in_force;
             self.expectation = in_force.tuning.expectation();
             self.pong_every = in_force.tuning.pong_every();
-            self.interval = in_force.tuning.interval();
         }
         Effect::Settled {
             expectation: self.expectation,
@@ -140,12 +134,6 @@ impl Retune {
     #[must_use]
     pub fn pong_every(&self) -> u32 {
         self.pong_every
-    }
-
-    /// How often the agent beats at least: the longest T of what it may be running.
-    #[must_use]
-    pub fn interval(&self) -> Duration {
-        self.interval
     }
 
     /// What the agent acknowledged last.

@@ -129,6 +129,7 @@ impl Tuning {
         let reverse_gap = self.interval * self.pong_every;
         let server_dead_after = reverse_gap * self.misses + self.timeout;
         Expectation {
+            interval: self.interval,
             suspect_after: self.interval + self.timeout,
             offline_after: self.deadline(),
             offline_at_most: self.deadline_at_most(),

@@ -288,8 +288,13 @@ impl World {
             match std::pin::Pin::new(&mut serving.mail).poll_next(&mut cx) {
                 Poll::Ready(Some(Ok(message))) => {
                     flow.truth.sent(&message);
-                    if matches!(message.message, Some(from_server::Message::Pong(_))) {
-                        self.tally.pongs += 1;
+                    match &message.message {
+                        Some(from_server::Message::Pong(_)) => self.tally.pongs += 1,
+                        Some(from_server::Message::Bye(bye)) => {
+                            let (server, host) = (flow.server, flow.host);
+                            self.sent_away(server, host, bye);
+                        }
+                        _ => {}
                     }
                     self.send(id, Way::Down, Packet::Down(Box::new(message)));
                 }

@@ -61,6 +61,8 @@ pub(crate) struct Pipe {
     last_arrival: Moment,
     rto: Duration,
     unacked_since: Option<Moment>,
+    /// When what was stuck got through at last.
+    freed: Moment,
     ticket: u64,
     /// Nobody writes here any more.
     pub closed: bool,
@@ -75,6 +77,7 @@ impl Pipe {
             last_arrival: Moment::ZERO,
             rto: rto.max(RTO_LEAST),
             unacked_since: None,
+            freed: Moment::ZERO,
             ticket: 0,
             closed: false,
         }
@@ -90,6 +93,11 @@ impl Pipe {
 
     pub(crate) fn stuck(&self) -> bool {
         self.unacked_since.is_some()
+    }
+
+    /// What is sent was delayed at some time from then on, or goes nowhere.
+    pub(crate) fn hindered_after(&self, since: Moment) -> bool {
+        self.stuck() || self.closed || (self.freed > Moment::ZERO && self.freed >= since)
     }
 }
 
@@ -153,7 +161,9 @@ impl World {
         pipe.ticket += 1;
         if forth && back && !lost {
             pipe.rto = RTO_LEAST.max(delay * 3);
-            pipe.unacked_since = None;
+            if pipe.unacked_since.take().is_some() {
+                pipe.freed = now;
+            }
             if way == Way::Down {
                 self.unblock(id);
             }

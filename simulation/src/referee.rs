@@ -5,7 +5,7 @@ mod endings;
 mod late;
 mod verdicts;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use fleetbeat_liveness::Moment;
@@ -49,6 +49,8 @@ struct Book {
     known: bool,
     /// D of what an earlier run knew.
     deadline: Duration,
+    /// The latest time to come back that it was told last.
+    turn: Option<Moment>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -81,6 +83,7 @@ impl Book {
             last: None,
             known: false,
             deadline: Duration::ZERO,
+            turn: None,
         }
     }
 }
@@ -115,7 +118,10 @@ impl Referee {
         now: Moment,
     ) {
         let book = self.book(server, agent, now);
-        book.highest = book.highest.max(Some(fence));
+        if book.highest < Some(fence) {
+            // Whose it was is not on record.
+            (book.highest, book.instance) = (Some(fence), None);
+        }
         book.known = true;
         if book.seated.is_none() && book.last.is_none() {
             book.verdict = verdict;
@@ -164,6 +170,8 @@ impl World {
         let slack = TICK + me.period;
         let stops = me.process.iter().flat_map(|process| &process.stops);
         let (mut least, mut most) = (Moment::ZERO, Moment::ZERO);
+        // Two stops with next to nothing between them may be seen as one.
+        let mut joined: HashMap<Option<usize>, (Moment, Moment)> = HashMap::new();
         for stop in stops {
             if lane.is_some() && stop.lane.is_some() && stop.lane != lane {
                 continue;
@@ -173,13 +181,19 @@ impl World {
                 continue;
             };
             let length = ended.since(stop.began);
+            let before = joined.get(&stop.lane);
+            let began = before
+                .filter(|(_, ended)| stop.began.since(*ended) <= slack)
+                .map_or(stop.began, |(began, _)| *began);
+            joined.insert(stop.lane, (began, ended));
             let seen = length.saturating_sub(slack);
-            if stop.began >= opened + slack && seen > Duration::from_secs(1) {
+            if began >= opened + slack && seen > Duration::from_secs(1) {
                 least = least.max(ended + seen.min(MOST));
             }
             // Reading what waits, and looking again, takes a moment after any stop.
             let settle = Duration::from_millis(1_900);
-            most = most.max(ended + (length + slack).min(MOST).max(settle));
+            let longest = ended.since(began) + slack;
+            most = most.max(ended + longest.min(MOST).max(settle));
         }
         (least, most)
     }

@@ -61,6 +61,38 @@ pub(crate) struct Process {
     pub released: Moment,
     /// When a lane read anything of anybody last.
     pub read: Moment,
+    /// Messages per second that live sessions owed at least, at each sweep of the last half hour.
+    pub owed: VecDeque<(Moment, f64)>,
+}
+
+impl Process {
+    /// To be called at each sweep.
+    pub(crate) fn note_what_is_owed(&mut self, now: Moment) {
+        const REMEMBERED: Duration = Duration::from_mins(30);
+        let agents = self.registry.agents();
+        let sessions = agents.iter().filter_map(|agent| agent.session());
+        let rate = sessions.map(|session| {
+            let expectation = session.expectation();
+            expectation.owed_in_look_back() / expectation.look_back.as_secs_f64()
+        });
+        self.owed.push_back((now, rate.sum()));
+        while self
+            .owed
+            .front()
+            .is_some_and(|(at, _)| now.since(*at) > REMEMBERED)
+        {
+            self.owed.pop_front();
+        }
+    }
+
+    /// Messages that were owed since then, as far as the sweeps tell.
+    pub(crate) fn owed_since(&self, since: Moment) -> f64 {
+        let later = self.owed.iter().skip_while(|(at, _)| *at < since);
+        let pairs = later.clone().zip(later.skip(1));
+        pairs
+            .map(|(from, to)| from.1.min(to.1) * to.0.since(from.0).as_secs_f64())
+            .sum()
+    }
 }
 
 #[derive(Debug)]
@@ -217,6 +249,7 @@ impl World {
             held_since: None,
             released: Moment::ZERO,
             read: now,
+            owed: VecDeque::new(),
             lanes,
         });
         let count = self.servers[server].lanes();

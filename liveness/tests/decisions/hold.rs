@@ -291,3 +291,20 @@ fn what_is_owed_follows_the_mean_gap() {
     hearing.sample(at(190), counts);
     assert!((hearing.over(Duration::from_secs(95)).owed - 5.0).abs() < 1e-9);
 }
+
+/// Found by simulation: a judge that slept counted what came at the beginning of its sleep as if it had come
+/// all along, and called agents offline although nobody had been heard for long.
+#[test]
+fn a_sampler_that_slept_knows_when_the_last_message_came() {
+    let mut hearing = Hearing::new(64);
+    let counts = |heard, heard_at| Counts {
+        heard,
+        heard_at: at(heard_at),
+        ..Counts::default()
+    };
+    hearing.sample(at(10), counts(0, 0));
+    hearing.sample(at(20), counts(100, 11));
+    let share = hearing.over(Duration::from_secs(5));
+    assert!(share.heard.abs() < 1e-9, "{share:?}");
+    assert!((hearing.over(Duration::from_secs(10)).heard - 100.0).abs() < 1e-9);
+}

@@ -98,6 +98,7 @@ fn the_bounds_themselves_are_allowed() {
 fn a_tuning_compiles_to_what_each_side_expects() {
     let lease = Tuning::new(secs(20), 3, secs(2), 10).expect("within the bounds");
     let expected = Expectation {
+        interval: secs(20),
         suspect_after: secs(22),
         offline_after: secs(62),
         offline_at_most: secs(62),

@@ -138,7 +138,12 @@ impl Bench {
 
     /// When a verdict could be given that nothing kept back.
     fn due(&self, deadline: Moment, grace: Option<Moment>) -> Option<Moment> {
-        let due = deadline.max(grace.unwrap_or_default()).max(self.settled_at);
+        let lanes = self.registry.lanes().iter();
+        let settled = lanes.map(|gauge| gauge.settled_at()).max();
+        let due = deadline
+            .max(grace.unwrap_or_default())
+            .max(settled.unwrap_or_default())
+            .max(self.settled_at);
         (!self.releasing).then_some(due)
     }
 
@@ -232,14 +237,16 @@ impl Bench {
                 }
                 Some(next)
             }
+            Next::Convict if self.registry.behind_anywhere(now) => {
+                self.wait_in_doubt(session, verdict, now);
+                Some(now + LATER)
+            }
             Next::Convict => {
                 let expectation = session.expectation();
                 match self.guilt.ask(now, heard, &expectation) {
                     Leave::Judge => {}
                     Leave::Wait => {
-                        if verdict == Verdict::Online && self.suspect(session, silence) {
-                            session.ask(rand::random(), now);
-                        }
+                        self.wait_in_doubt(session, verdict, now);
                         return Some(self.hold(session.agent.number));
                     }
                     Leave::Unknown => {
@@ -267,6 +274,14 @@ impl Bench {
         Moment::FAR
     }
 
+    /// Its verdict has to wait: what is plain already is told.
+    fn wait_in_doubt(&self, session: &Arc<Session>, verdict: Verdict, now: Moment) {
+        let silence = now.since(session.last_heard());
+        if verdict == Verdict::Online && self.suspect(session, silence) {
+            session.ask(rand::random(), now);
+        }
+    }
+
     /// True when the agent was not suspected before.
     fn suspect(&self, session: &Arc<Session>, silence: Duration) -> bool {
         let suspected = self.registry.suspect(session);
@@ -279,10 +294,10 @@ impl Bench {
     /// When nobody who was live at `opened` can be called offline yet because the server was deaf; an
     /// agent without a session may come back on any lane.
     fn deaf_anywhere(&self, opened: Moment, now: Moment) -> Option<Moment> {
-        let lanes = self.registry.lanes();
-        if lanes.iter().any(|gauge| gauge.overdue(now)) {
+        if self.registry.behind_anywhere(now) {
             return Some(now + LATER);
         }
+        let lanes = self.registry.lanes();
         let graces = lanes
             .iter()
             .filter_map(|gauge| gauge.grace_for(opened))

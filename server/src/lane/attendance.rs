@@ -273,7 +273,7 @@ impl Attendance {
         let silence = now.since(session.last_heard());
         let limit = session.limits().offline_after;
         let spared = silence < limit
-            || self.context.gauge.overdue(now)
+            || registry.behind_anywhere(now)
             || self
                 .context
                 .gauge

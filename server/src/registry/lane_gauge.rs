@@ -11,6 +11,11 @@ use super::rtt_meter::bump;
 
 /// How late a lane's own tick may be before its silence is blamed on the lane.
 const OVERDUE: Duration = Duration::from_secs(1);
+/// A lane that does not run for so long may hold a Hello of anybody.
+const BEHIND: Duration = Duration::from_millis(300);
+/// A lane whose last tick was so late reads what waits, also on connections that it has not accepted yet,
+/// before anybody is convicted.
+const READS_FIRST: Duration = Duration::from_millis(100);
 
 /// What one lane shows of itself. The lane writes, everybody reads; each value is its own truth, so
 /// relaxed ordering is enough.
@@ -19,6 +24,7 @@ pub struct LaneGauge {
     sessions: AtomicU64,
     beats: AtomicU64,
     heard: AtomicU64,
+    heard_at: AtomicU64,
     /// Those of them that did not come from this host.
     afar: AtomicU64,
     owed: Owed,
@@ -41,7 +47,8 @@ impl LaneGauge {
     }
 
     /// A valid message, Hello included; `afar` when it came from another host.
-    pub(super) fn heard(&self, afar: bool) {
+    pub(super) fn heard(&self, now: Moment, afar: bool) {
+        self.heard_at.store(now.as_nanos(), Ordering::Relaxed);
         bump(&self.heard, 1);
         if afar {
             bump(&self.afar, 1);
@@ -67,6 +74,12 @@ impl LaneGauge {
     pub fn received(&self) -> (u64, u64) {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         (read(&self.heard), read(&self.afar))
+    }
+
+    /// When the last valid message was received.
+    #[must_use]
+    pub fn heard_at(&self) -> Moment {
+        Moment::from_nanos(self.heard_at.load(Ordering::Relaxed))
     }
 
     pub(crate) fn beat(&self) {
@@ -95,9 +108,22 @@ impl LaneGauge {
     /// resumed less than a second ago and may not have read everything yet.
     #[must_use]
     pub fn overdue(&self, now: Moment) -> bool {
-        let resumed = self.resumed.load(Ordering::Acquire);
-        self.idle(now) > OVERDUE
-            || (resumed > 0 && now.since(Moment::from_nanos(resumed)) < OVERDUE)
+        self.idle(now) > OVERDUE || now < self.settled_at()
+    }
+
+    /// True while somebody's message may wait on this lane for longer than a moment.
+    #[must_use]
+    pub fn behind(&self, now: Moment) -> bool {
+        self.idle(now) > BEHIND || self.lag() > READS_FIRST || self.overdue(now)
+    }
+
+    /// From when on its last stall hides nothing any more: what waited is read.
+    #[must_use]
+    pub fn settled_at(&self) -> Moment {
+        match self.resumed.load(Ordering::Acquire) {
+            0 => Moment::ZERO,
+            resumed => Moment::from_nanos(resumed) + OVERDUE,
+        }
     }
 
     /// Time since the lane last ran.

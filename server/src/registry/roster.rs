@@ -191,6 +191,12 @@ impl Registry {
         absence_grace(sessions, self.admission_per_s, deadline)
     }
 
+    /// Whoever is silent may wait with a Hello on a lane that does not run, or did not until just now.
+    #[must_use]
+    pub(crate) fn behind_anywhere(&self, now: Moment) -> bool {
+        self.lanes.iter().any(|gauge| gauge.behind(now))
+    }
+
     /// What all lanes heard and are owed.
     #[must_use]
     pub fn counts(&self) -> Counts {
@@ -199,6 +205,7 @@ impl Registry {
             let (heard, afar) = lane.received();
             let (owed, owed_afar) = lane.owed_per_s();
             counts.heard += heard;
+            counts.heard_at = counts.heard_at.max(lane.heard_at());
             counts.afar += afar;
             counts.owed_per_s += owed;
             counts.owed_afar_per_s += owed_afar;

@@ -142,7 +142,7 @@ impl Session {
     pub(super) fn open(opened: Opened) -> Arc<Self> {
         let retune = Retune::new(opened.in_force);
         let afar = afar(opened.ip, opened.link.local());
-        opened.gauge.heard(afar);
+        opened.gauge.heard(opened.now, afar);
         let session = Arc::new(Self {
             id: opened.id,
             agent: opened.agent,
@@ -194,7 +194,7 @@ impl Session {
     pub fn heard(&self, now: Moment, kind: Heard) -> bool {
         self.vitals.heard(kind);
         self.heard.store(now.as_nanos(), Ordering::Release);
-        self.gauge.heard(self.afar);
+        self.gauge.heard(now, self.afar);
         self.attention.load(Ordering::Acquire)
     }
 
@@ -426,7 +426,7 @@ impl Session {
         self.owe(if self.ending().is_some() {
             0
         } else {
-            rate(retune.interval())
+            rate(retune.expectation().interval)
         });
     }
 

@@ -110,7 +110,7 @@ impl World {
             || !me.serves(flow.run)
             || self.hosts[host].troubled >= since
             || flow.forgotten
-            || flow.pipes.iter().any(|pipe| pipe.stuck() || pipe.closed)
+            || flow.pipes.iter().any(|pipe| pipe.hindered_after(since))
             || flow.truth.failed.is_some_and(|failed| failed >= since);
         if !hindered {
             let silence = self.now.since(since);

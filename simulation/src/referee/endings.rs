@@ -1,9 +1,10 @@
 //! Sessions open and end: fences, seats and counters.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use fleetbeat_liveness::{Moment, Revised, Tuning};
-use fleetbeat_proto::v1::{self, CloseReason, FromServer, from_server, tuning_ack};
+use fleetbeat_proto::v1::{self, Bye, CloseReason, FromServer, from_server, tuning_ack};
 use fleetbeat_server::registry::{Entry, Session, Transition};
 
 use super::{Past, Seat};
@@ -204,6 +205,15 @@ impl World {
             | Transition::Overdue { .. }
             | Transition::Refused { .. }
             | Transition::Coalesced { .. } => {}
+        }
+    }
+
+    /// An agent is told when its turn is.
+    pub(crate) fn sent_away(&mut self, server: usize, host: usize, bye: &Bye) {
+        if bye.reason() == CloseReason::Shed {
+            let (now, agent) = (self.now, self.hosts[host].agent);
+            let latest = Duration::from_nanos(bye.retry_after_max_ns());
+            self.referee.book(server, agent, now).turn = Some(now + latest);
         }
     }
 

@@ -24,7 +24,11 @@ fn fair_chance(sessions: u64, deadline: Duration) -> Duration {
 impl World {
     /// Looks at everybody on every server.
     pub(crate) fn sweep(&mut self) {
+        let now = self.now;
         for server in 0..self.servers.len() {
+            if let Some(process) = &mut self.servers[server].process {
+                process.note_what_is_owed(now);
+            }
             self.check_counters(server);
             let stopped = |process: &crate::server::Process| {
                 process.judge_stops > 0
@@ -100,7 +104,9 @@ impl World {
         let (_, hindered) = self.graces(server, Some(session.lane), Moment::ZERO);
         let read = self.nothing_waits(server, agent);
         let suspect_at = (heard + limits.suspect_after).max(hindered);
-        let offline_at = (heard + limits.offline_after).max(hindered);
+        // The agent may have come back to a lane that does not run.
+        let (_, anywhere) = self.graces(server, None, Moment::ZERO);
+        let offline_at = (heard + limits.offline_after).max(anywhere);
         match verdict {
             _ if !read => {}
             Verdict::Online => {

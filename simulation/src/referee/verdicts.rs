@@ -64,8 +64,15 @@ impl World {
             return self.check_silence(server, host, past);
         }
         let (last, deadline) = (book.last, book.deadline);
-        let due = since + longest_wait() + last.map_or(deadline, |last| last.deadline);
-        if from == Verdict::Unknown && now < due {
+        let deadline = last.map_or(deadline, |last| last.deadline);
+        let due = match book.turn {
+            // It said Hello and was told when to come back: it waits for that and no longer.
+            Some(turn) if turn >= since => turn + deadline,
+            _ => since + longest_wait() + deadline,
+        };
+        // A lane that was deaf and answers again settles what is left of its sessions.
+        let settled = last.is_some_and(|last| last.convicted_on.is_some());
+        if from == Verdict::Unknown && now < due && !settled {
             return self.object("9", host, Some(server), || {
                 let early = due.since(now);
                 format!("unknown became offline {early:.1?} before it had a fair chance to return")
@@ -103,13 +110,7 @@ impl World {
         if from == Verdict::Unknown || held_lately {
             return;
         }
-        let owed: f64 = process
-            .registry
-            .agents()
-            .iter()
-            .filter_map(|agent| agent.session())
-            .map(|session| x.as_secs_f64() / session.in_force().tuning.interval().as_secs_f64())
-            .sum();
+        let owed = process.owed_since(now.before(x));
         if silent_for > x && owed > OWED {
             self.object("6", host, Some(server), || {
                 format!("offline although nobody was heard for {silent_for:.1?} and {owed:.0} were owed in {x:.1?}")
@@ -162,7 +163,7 @@ impl World {
             || !me.acts()
             || !me.attends(flow.life, id)
             || flow.forgotten
-            || flow.pipes.iter().any(|pipe| pipe.stuck() || pipe.closed)
+            || flow.pipes.iter().any(|pipe| pipe.hindered_after(arrived))
             || flow.truth.failed.is_some_and(|failed| failed >= arrived);
         if !hindered {
             let silence = now.since(arrived);
@@ -174,11 +175,13 @@ impl World {
                 )
             });
         }
-        self.note_lateness(server, flow, session);
+        self.note_lateness(server, session);
     }
 
     /// Whether a later connection of the same run of the agent waits to be read by this server.
     fn newer_hello_waits(&self, flow: &Flow) -> bool {
+        /// A lane may not run for a moment without anybody noticing.
+        const SOON: Duration = Duration::from_millis(400);
         let me = &self.hosts[flow.host];
         let Some(Process {
             phase: Phase::Attending { flow: newer, .. },
@@ -188,16 +191,20 @@ impl World {
             return false;
         };
         self.flows[*newer].as_ref().is_some_and(|newer| {
-            let waits = !newer.pipes[Way::Up as usize].inbox.is_empty();
+            let arrived = newer
+                .truth
+                .arrived
+                .map_or(Duration::ZERO, |at| self.now.since(at));
+            let waits = !newer.pipes[Way::Up as usize].inbox.is_empty() && arrived > SOON;
             waits && newer.server == flow.server && newer.life == flow.life
         })
     }
 
     /// How late a verdict was that nothing held up.
-    fn note_lateness(&mut self, server: usize, flow: &Flow, session: &Arc<Session>) {
+    fn note_lateness(&mut self, server: usize, session: &Session) {
         let heard = self.world_time(server, session.last_heard());
         let due = heard + session.limits().offline_after;
-        let (_, hindered) = self.graces(server, Some(flow.lane), Moment::ZERO);
+        let (_, hindered) = self.graces(server, None, Moment::ZERO);
         if hindered.max(self.held_until(server)) < due {
             self.tally.lateness.push(self.now.since(due));
         }
