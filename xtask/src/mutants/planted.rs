@@ -108,13 +108,20 @@ pub(super) const EDITS: &[Edit] = &[
     Edit {
         bug: "a lane's stall ignored",
         file: "server/src/registry/lane_gauge.rs",
-        find: "        self.idle(now) > OVERDUE
-",
+        find: "        self.idle(now) > OVERDUE || now",
         put: "        if BUG {
             return false;
         }
-        self.idle(now) > OVERDUE
-",
+        self.idle(now) > OVERDUE || now",
+    },
+    Edit {
+        bug: "a lane's stall ignored",
+        file: "server/src/registry/lane_gauge.rs",
+        find: "        self.idle(now) > BEHIND",
+        put: "        if BUG {
+            return false;
+        }
+        self.idle(now) > BEHIND",
     },
     Edit {
         bug: "the judge's own stall ignored",
@@ -226,8 +233,8 @@ pub(super) const EDITS: &[Edit] = &[
     Edit {
         bug: "the agent judges before it reads",
         file: "agent/src/session/judge.rs",
-        find: "        if self.last_look.is_some() {",
-        put: "        if BUG || self.last_look.is_some() {",
+        find: "        if looked || self.looks",
+        put: "        if BUG || looked || self.looks",
     },
     Edit {
         bug: "a breaker that probes too seldom",
