@@ -116,6 +116,21 @@ fn an_agent_without_a_session_is_not_called_offline_while_any_lane_is_stalled() 
     assert_eq!(trial.verdict(), Verdict::Suspect);
 }
 
+/// HARD-CASES A1, found by simulation: its agent may have come back to a lane that does not run just now.
+#[test]
+fn a_session_is_not_convicted_while_another_lane_may_hold_the_next_hello() {
+    let mut trial = Trial::begin();
+    let due = trial.later(DEADLINE + Duration::from_millis(20));
+    let moment = Duration::from_millis(400);
+    trial.tick(&[1], due.before(moment));
+    trial.tick(&[0], due);
+    assert_eq!(trial.bench.pass(due).nominated, 0);
+    assert_eq!(trial.verdict(), Verdict::Suspect);
+    let next = due + moment;
+    trial.tick(&[0, 1], next);
+    assert_eq!(trial.bench.pass(next).nominated, 1);
+}
+
 /// HARD-CASES A1: a nomination that its lane does not answer makes the lane deaf and the agent unknown;
 /// after 30 s the lane is dead.
 #[test]
