@@ -11,6 +11,7 @@
 //! | how long each side may hear nothing | [`expectation`] |
 //! | what holds between a push and its answer | [`retune`] |
 //! | which tuning an agent should have | [`policy`] |
+//! | how a candidate reaches the fleet, and when it is taken back | [`rollout`] |
 //! | what the kernel is told about a connection | [`socket`] |
 //! | when the agent sends | [`beat`] |
 //! | how a slow path is told from a dead peer | [`adaptive`] |
@@ -44,6 +45,7 @@ pub mod path;
 pub mod policy;
 pub mod preset;
 pub mod retune;
+pub mod rollout;
 pub mod rtt;
 pub mod skew;
 pub mod socket;
