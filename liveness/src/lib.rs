@@ -7,6 +7,7 @@
 //! | question | module |
 //! |---|---|
 //! | what a tuning is and which ones are allowed | [`tuning`] |
+//! | what the whole fleet limits policies to | [`bounds`] |
 //! | which tuning to start from | [`preset`] |
 //! | how long each side may hear nothing | [`expectation`] |
 //! | what holds between a push and its answer | [`retune`] |
@@ -28,6 +29,7 @@ pub mod adaptive;
 pub mod admission;
 pub mod backoff;
 pub mod beat;
+pub mod bounds;
 pub mod cause;
 pub mod condition;
 pub mod deafness;

@@ -4,6 +4,7 @@ mod adaptive;
 mod admission;
 mod backoff;
 mod beat;
+mod bounds;
 mod cause;
 mod deafness;
 mod fence;

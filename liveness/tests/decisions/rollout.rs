@@ -152,7 +152,7 @@ proptest! {
         for at in (1..order.len()).rev() {
             order.swap(at, rng.random_range(0..=at));
         }
-        for (agent, revision, n) in order.iter().chain(&told) {
+        for (agent, revision, n) in order.iter().chain(&order) {
             let stored = (shuffled.plan.clone(), shuffled.progress.clone());
             shuffled = Rollout { plan: stored.0, progress: stored.1 };
             shuffled.tell(&u128::from(*agent).to_be_bytes(), *revision, standing(*n));
