@@ -20,6 +20,7 @@ mod policy;
 mod preset;
 mod retune;
 mod rollout;
+mod rollouts;
 mod rtt;
 mod skew;
 mod socket;
