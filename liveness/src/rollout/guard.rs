@@ -249,7 +249,7 @@ impl Guards {
 impl Rate {
     fn judge(&self, candidate: (u32, f64), old: (u32, f64), alpha: f64) -> Answer {
         let ((events, hours), (old_events, old_hours)) = (candidate, old);
-        if poisson_at_least(events, self.limit * hours) <= alpha {
+        if hours > 0.0 && poisson_at_least(events, self.limit * hours) <= alpha {
             return Answer::OverLimit {
                 candidate: f64::from(events) / hours,
                 limit: self.limit,

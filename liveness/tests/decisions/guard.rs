@@ -120,3 +120,15 @@ fn an_absolute_limit_holds_where_both_sides_are_bad() {
         assert!(matches!(answer, Answer::OverLimit { .. }), "{answer:?}");
     }
 }
+
+#[test]
+fn events_of_no_watched_time_are_no_evidence() {
+    let candidate = Side {
+        members: 5,
+        disconnects: 3,
+        ..Side::default()
+    };
+    let findings = judge(candidate, Side::default(), 0.001);
+    let answer = of(&findings, Guard::Disconnects);
+    assert!(matches!(answer, Answer::TooLittle(_)), "{answer:?}");
+}
