@@ -8,7 +8,7 @@
 //! |---|---|
 //! | what a tuning is and which ones are allowed | [`tuning`] |
 //! | what the whole fleet limits policies to | [`bounds`] |
-//! | which tuning to start from | [`preset`] |
+//! | which tuning to start from, and what speaks against one | [`preset`], [`plan`] |
 //! | how long each side may hear nothing | [`expectation`] |
 //! | what holds between a push and its answer | [`retune`] |
 //! | which tuning an agent should have | [`policy`] |
@@ -44,6 +44,7 @@ pub mod hold;
 pub mod moment;
 pub mod outage;
 pub mod path;
+pub mod plan;
 pub mod policy;
 pub mod preset;
 pub mod retune;

@@ -16,6 +16,7 @@ mod histogram;
 mod hold;
 mod outage;
 mod path;
+mod plan;
 mod policy;
 mod preset;
 mod retune;
