@@ -24,7 +24,7 @@ pub(crate) const EXIT_CODES: &str = "\
 Exit codes:
   0  done
   1  the operation failed: the server refused it, or not every agent applied the tuning; or a
-     change got no answer and may have been made
+     change got no answer and may have been made; or a planned tuning fails a check
   2  wrong usage, or refused here before anything was sent
   3  the server cannot be reached
   4  the token is missing, wrong or lacks the right

@@ -4,6 +4,7 @@ mod agent;
 mod event;
 mod grid;
 mod incident;
+mod plan;
 mod preset;
 mod status;
 mod tuning;
@@ -11,6 +12,7 @@ mod tuning;
 pub(crate) use agent::{agent, agents};
 pub(crate) use event::event;
 pub(crate) use incident::incidents;
+pub(crate) use plan::plan;
 pub(crate) use preset::presets;
 pub(crate) use status::status;
 pub(crate) use tuning::{

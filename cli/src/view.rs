@@ -10,6 +10,7 @@ mod agent;
 mod event;
 mod grounds;
 mod incident;
+mod plan;
 mod preset;
 mod status;
 mod tuning;
@@ -20,6 +21,7 @@ pub(crate) use agent::{Agent, AgentDetails, AgentList, Session};
 pub(crate) use event::Event;
 pub(crate) use grounds::Grounds;
 pub(crate) use incident::{Incident, IncidentList};
+pub(crate) use plan::Plan;
 pub(crate) use preset::Presets;
 pub(crate) use status::{Judge, Recorder, Status};
 pub(crate) use tuning::{

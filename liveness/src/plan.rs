@@ -197,7 +197,7 @@ fn timeout(facts: &Facts, misses: u32, fine: bool, steps: &mut Vec<Step>) -> Dur
 #[must_use]
 pub fn detection(tuning: &Tuning) -> (Duration, Duration) {
     let worst = tuning.deadline();
-    (worst, worst - tuning.interval() / 2)
+    (worst, worst.saturating_sub(tuning.interval() / 2))
 }
 
 fn round_down(duration: Duration, step: Duration) -> Duration {

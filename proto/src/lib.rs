@@ -26,3 +26,33 @@ pub mod v1 {
 
 /// The encoded `FileDescriptorSet`, for server reflection.
 pub const FILE_DESCRIPTOR_SET: &[u8] = tonic::include_file_descriptor_set!("fleetbeat_descriptor");
+
+/// What a heartbeat takes of a connection, in bytes: the message with a round trip, as agents send it all
+/// day, in gRPC's and HTTP/2's frames, before TLS and TCP.
+pub const PING_FRAME_BYTES: u64 = 38;
+
+#[cfg(test)]
+mod tests {
+    use prost::Message as _;
+
+    use super::{PING_FRAME_BYTES, v1};
+
+    #[test]
+    fn a_heartbeat_takes_as_much_as_is_told() {
+        const GRPC_PREFIX: usize = 5;
+        const HTTP2_FRAME: usize = 9;
+        const SECOND: u64 = 1_000_000_000;
+        let ping = v1::Ping {
+            seq: 100_000,
+            sent_ns: 30 * 86_400 * SECOND,
+            rtt_ns: Some(SECOND / 25),
+            rtt_seq: Some(99_999),
+            ..v1::Ping::default()
+        };
+        let message = v1::FromAgent {
+            message: Some(v1::from_agent::Message::Ping(ping)),
+        };
+        let bytes = message.encoded_len() + GRPC_PREFIX + HTTP2_FRAME;
+        assert_eq!(bytes as u64, PING_FRAME_BYTES);
+    }
+}

@@ -2,6 +2,7 @@ mod apply;
 mod history;
 mod meter;
 mod parts;
+mod plan;
 mod presets;
 mod set;
 mod show;
@@ -21,6 +22,7 @@ use crate::settings::Settings;
 pub(crate) enum Command {
     Show(show::Args),
     Presets(presets::Args),
+    Plan(plan::Args),
     Set(set::Set),
     Unset(set::Unset),
     Rollback(set::Rollback),
@@ -36,6 +38,7 @@ pub(crate) async fn run(
     match command {
         Command::Show(args) => show::run(args, settings, output).await,
         Command::Presets(args) => presets::run(&args, output),
+        Command::Plan(args) => plan::run(&args, output),
         Command::Set(set) => set::set(set, settings, output).await,
         Command::Unset(unset) => set::unset(unset, settings, output).await,
         Command::Rollback(rollback) => set::rollback(rollback, settings, output).await,

@@ -7,6 +7,7 @@ mod connection;
 mod events;
 mod fleet;
 mod incidents;
+mod plan;
 mod presets;
 mod progress;
 mod run;

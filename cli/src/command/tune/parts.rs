@@ -110,7 +110,7 @@ fn refused(error: &TuningError) -> Failure {
 }
 
 /// A preset by its name.
-fn preset(name: &str) -> Result<&'static Preset, String> {
+pub(super) fn preset(name: &str) -> Result<&'static Preset, String> {
     Preset::named(name).ok_or_else(|| {
         let names = preset::ALL.map(|preset| preset.name).join(", ");
         format!("there is no such preset; there are {names}")
