@@ -167,18 +167,21 @@ pub fn derive(
 }
 
 fn timeout(facts: &Facts, misses: u32, fine: bool, steps: &mut Vec<Step>) -> Duration {
+    let trips = facts
+        .rtt()
+        .map_or(Duration::ZERO, |(_, rtt)| rtt * ROUND_TRIPS);
     let floor = if fine && misses > 1 {
-        TIMEOUT_LEAST
+        // One retransmission fits beside them.
+        TIMEOUT_LEAST + trips
     } else {
         TIMEOUT_FLOOR
     };
     let step = if fine { TENTH } else { WHOLE };
     let (timeout, text) = match facts.rtt() {
         Some((which, rtt)) => {
-            let raw = rtt * ROUND_TRIPS;
-            let timeout = round_up(raw.max(floor), step);
+            let timeout = round_up(trips.max(floor), step);
             let text = format!(
-                "{ROUND_TRIPS} * {which} = {ROUND_TRIPS} * {rtt:?} = {raw:?}, at least {floor:?}, rounded up to \
+                "{ROUND_TRIPS} * {which} = {ROUND_TRIPS} * {rtt:?} = {trips:?}, at least {floor:?}, rounded up to \
                  {timeout:?}"
             );
             (timeout, text)

@@ -70,7 +70,11 @@ fn a_timeout_is_at_least_a_second_unless_finer_is_asked_for() {
         derived.0.timeout()
     };
     assert_eq!(timeout(2, false), secs(1));
-    assert_eq!(timeout(2, true), millis(300));
+    assert_eq!(
+        timeout(2, true),
+        millis(600),
+        "3 * 80 ms and room for a retransmission"
+    );
     assert_eq!(timeout(1, true), secs(1), "one miss needs the whole second");
 }
 
