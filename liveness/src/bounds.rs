@@ -46,19 +46,13 @@ impl Load {
 /// A limit that a change would exceed.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 pub enum Breach {
-    #[error(
-        "interval {given:?} is below the fleet's floor of {least:?}, raise it or force the change with a \
-         reason"
-    )]
+    #[error("interval {given:?} is below the fleet's floor of {least:?}")]
     IntervalBelowFloor { given: Duration, least: Duration },
-    #[error(
-        "silence would be tolerated for {given:?}, above the fleet's ceiling of {most:?}: lower interval, \
-         misses or timeout, or force the change with a reason"
-    )]
+    #[error("silence would be tolerated for {given:?}, above the fleet's ceiling of {most:?}")]
     DeadlineAboveCeiling { given: Duration, most: Duration },
     #[error(
         "{members} members would send {given:.0} heartbeats per second, above the fleet's ceiling of \
-         {most:.0}: raise intervals to {factor:.2} times theirs, or force the change with a reason"
+         {most:.0}: intervals of {factor:.2} times theirs would fit"
     )]
     BeatsAboveCeiling {
         members: u64,

@@ -21,6 +21,7 @@ use std::time::Duration;
 
 use clap::builder::RangedU64ValueParser;
 use fleetbeat_liveness::Keepalive;
+use fleetbeat_liveness::bounds::Bounds;
 
 pub use declaration::DEFAULT_FILE;
 pub use layers::{Asked, Refusal, read};
@@ -54,6 +55,9 @@ pub struct Settings {
     /// Where history is kept.
     #[command(flatten)]
     pub database: Database,
+    /// What no policy may exceed unless it is forced.
+    #[command(flatten)]
+    pub limits: Limits,
     /// What is logged.
     #[command(flatten)]
     pub log: Log,
@@ -136,6 +140,35 @@ pub struct Database {
     /// Example: `/usr/lib/postgresql/15/bin`
     #[arg(id = "database.bin_dir", value_name = "DIR")]
     pub bin_dir: Option<PathBuf>,
+}
+
+/// Limits of the whole fleet for its tuning.
+#[derive(Debug, Clone, clap::Args)]
+pub struct Limits {
+    /// Shortest interval T that a policy may give (200ms … 1h)
+    #[arg(id = "limits.interval", value_name = "TIME", default_value = "200ms", value_parser = value::interval_limit)]
+    pub interval: Duration,
+    /// Longest silence that a policy may tolerate: D, in adaptive mode 2·D (1s … 24h)
+    #[arg(id = "limits.silence", value_name = "TIME", default_value = "24h", value_parser = value::silence_limit)]
+    pub silence: Duration,
+    /// Heartbeats per second that all known agents together may be expected to send
+    ///
+    /// With n agents at interval T it is n / (0.95·T). A change that would exceed it is refused with the
+    /// numbers.
+    #[arg(id = "limits.beats", value_name = "PER_SECOND", default_value = "50000", value_parser = RangedU64ValueParser::<u32>::new().range(1..=100_000_000))]
+    pub beats: u32,
+}
+
+impl Limits {
+    /// What changes are held against.
+    #[must_use]
+    pub fn bounds(&self) -> Bounds {
+        Bounds {
+            interval_least: self.interval,
+            deadline_most: self.silence,
+            beats_per_second_most: f64::from(self.beats),
+        }
+    }
 }
 
 /// Logs, on standard error.

@@ -8,14 +8,18 @@
 mod ack_span;
 mod desk;
 mod draft;
+mod grant;
 mod ledger;
+mod limits;
 mod progress;
 mod push;
+mod rules;
 mod stored;
 
 pub use desk::{Author, Changed, Desk, Failed, Terms, Wish};
-pub use draft::{Change, Draft, Partial, Wrong, check_group, in_force};
+pub use draft::{Change, Draft, Partial, Which, in_force};
 pub use ledger::Ledger;
 pub use progress::{Refusal, Tally};
 pub use push::drifting;
+pub use rules::{Wrong, check_group};
 pub use stored::Unreadable;

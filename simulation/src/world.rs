@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use fleetbeat_liveness::policy::{PolicySet, Selector};
+use fleetbeat_liveness::policy::{Policy, PolicySet, Selector};
 use fleetbeat_liveness::{Moment, Tuning};
 
 use crate::dice::Dice;
@@ -80,7 +80,7 @@ impl World {
         let now = Moment::ZERO + START;
         let tuning = plan::tuning(&mut dice);
         let tuning = if plan.calm { Tuning::default() } else { tuning };
-        let policies = PolicySet::default().with(Selector::Fleet, tuning);
+        let policies = PolicySet::default().with(Policy::whole(Selector::fleet(), tuning));
         plan.longest = plan
             .longest
             .max(policies.default_tuning().deadline_at_most());

@@ -130,12 +130,15 @@ fn wire(revision: u64, policies: &Policies) -> v1::PolicySet {
     let policy = |(group, tuning): (&Option<String>, &v1::Tuning)| v1::Policy {
         selector: Some(v1::Selector {
             group: group.clone(),
+            ..v1::Selector::default()
         }),
         tuning: Some(*tuning),
+        ..v1::Policy::default()
     };
     v1::PolicySet {
         revision,
         policies: policies.iter().map(policy).collect(),
+        staged: None,
     }
 }
 
@@ -321,6 +324,7 @@ impl FleetService for Service {
             } else {
                 String::new()
             },
+            sources: vec![],
         }))
     }
 
@@ -345,6 +349,14 @@ impl FleetService for Service {
             after: Some(State::value(&after, group.as_ref())),
             ..answer
         }))
+    }
+
+    async fn apply_policies(
+        &self,
+        request: Request<v1::ApplyPoliciesRequest>,
+    ) -> Result<Response<v1::SetTuningResponse>, Status> {
+        drop(self.enter("apply_policies", &request)?);
+        Err(Status::unimplemented("not asked for"))
     }
 
     async fn rollback_tuning(

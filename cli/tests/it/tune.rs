@@ -110,7 +110,7 @@ fn the_fleet_is_named_to_be_changed() {
     ];
     fleetbeat(&fleet, &args).must_exit(0);
     let request = fleet.state().sets[0].clone();
-    assert_eq!(request.selector, Some(v1::Selector { group: None }));
+    assert_eq!(request.selector, Some(v1::Selector::default()));
     assert_eq!(
         request.tuning,
         Some(v1::Tuning {

@@ -159,6 +159,7 @@ impl Operator {
         let request = SetTuningRequest {
             selector: Some(Selector {
                 group: group.map(str::to_owned),
+                ..Selector::default()
             }),
             tuning: Some(tuning),
             reason: reason.to_owned(),

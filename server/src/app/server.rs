@@ -191,6 +191,7 @@ impl Front {
             Arc::clone(registry),
             history.store(),
             Arc::clone(&ledger),
+            settings.limits.bounds(),
             tasks.clone(),
         );
         match desk.refresh().await {

@@ -5,6 +5,7 @@ mod events;
 mod find;
 mod incidents;
 mod message;
+mod policies;
 mod progress;
 mod status;
 mod tuning;
@@ -126,6 +127,13 @@ impl FleetService for Fleet {
         request: Request<v1::SetTuningRequest>,
     ) -> Result<Response<v1::SetTuningResponse>, Status> {
         Ok(Response::new(tuning::set(&self.parts, request).await?))
+    }
+
+    async fn apply_policies(
+        &self,
+        request: Request<v1::ApplyPoliciesRequest>,
+    ) -> Result<Response<v1::SetTuningResponse>, Status> {
+        Ok(Response::new(tuning::apply(&self.parts, request).await?))
     }
 
     async fn rollback_tuning(

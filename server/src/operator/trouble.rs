@@ -13,9 +13,17 @@ pub(crate) enum Trouble {
     NotFound(String),
     #[error(
         "the policies moved on: revision {expected} was expected and {newest} is the newest; \
-         look at it and try again"
+         look at it and try again{}",
+        told(since)
     )]
-    MovedOn { expected: u64, newest: u64 },
+    MovedOn {
+        expected: u64,
+        newest: u64,
+        /// What changed in between, a line each.
+        since: Vec<String>,
+    },
+    #[error("{}; choose other values, or force the change (`--force`), which the audit tells", .0.join("; "))]
+    Exceeds(Vec<String>),
     #[error(
         "no valid token: send `authorization: Bearer <token>`; the first one is in \
              operator.token in the server's data directory"
@@ -50,7 +58,7 @@ impl Trouble {
         match self {
             Self::Wrong(_) => Code::InvalidArgument,
             Self::NotFound(_) => Code::NotFound,
-            Self::MovedOn { .. } => Code::FailedPrecondition,
+            Self::MovedOn { .. } | Self::Exceeds(_) => Code::FailedPrecondition,
             Self::Unknown => Code::Unauthenticated,
             Self::NotAllowed(_) => Code::PermissionDenied,
             Self::Away { .. } | Self::Stopping => Code::Unavailable,
@@ -59,6 +67,11 @@ impl Trouble {
             Self::Broken(_) => Code::Internal,
         }
     }
+}
+
+fn told(lines: &[String]) -> String {
+    let told = lines.iter().flat_map(|line| ["\n  ", line.as_str()]);
+    told.collect()
 }
 
 impl From<Trouble> for Status {

@@ -2,13 +2,16 @@
 
 use std::fmt;
 use std::net::SocketAddr;
+use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::time::Duration;
 
+use fleetbeat_liveness::tuning::{INTERVAL_LEAST, INTERVAL_MOST, SILENCE_MOST};
 use fleetbeat_liveness::{Keepalive, Tuning};
 use tracing_subscriber::EnvFilter;
 
 const LONGEST_NAME: usize = 63;
+const SHORTEST_SILENCE: Duration = Duration::from_secs(1);
 const LONGEST_DRAIN: Duration = Duration::from_hours(1);
 
 /// A Postgres connection URL. It holds a password: what is displayed leaves it out.
@@ -110,6 +113,33 @@ pub(super) fn drain_time(text: &str) -> Result<Duration, String> {
         return Err("expected at most 1h".to_owned());
     }
     Ok(time)
+}
+
+/// The shortest interval that a fleet allows.
+pub(super) fn interval_limit(text: &str) -> Result<Duration, String> {
+    limit(text, INTERVAL_LEAST..=INTERVAL_MOST)
+}
+
+/// The longest silence that a fleet allows.
+pub(super) fn silence_limit(text: &str) -> Result<Duration, String> {
+    limit(text, SHORTEST_SILENCE..=SILENCE_MOST)
+}
+
+fn limit(text: &str, bounds: RangeInclusive<Duration>) -> Result<Duration, String> {
+    let expected = || {
+        let shown = |time: &Duration| humantime::format_duration(*time).to_string();
+        format!(
+            "expected a time from {} to {}",
+            shown(bounds.start()),
+            shown(bounds.end())
+        )
+    };
+    let time = humantime::parse_duration(text).map_err(|_| expected())?;
+    if bounds.contains(&time) {
+        Ok(time)
+    } else {
+        Err(expected())
+    }
 }
 
 /// One that contradicts the tuning of an agent without a policy would never be what is meant.

@@ -1,6 +1,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use fleetbeat_liveness::bounds::Bounds;
 use fleetbeat_liveness::policy::PolicySet;
 use fleetbeat_liveness::tuning::Tuning;
 use tokio::sync::Mutex;
@@ -11,28 +12,27 @@ use tracing::Instrument as _;
 use tracing::field::Empty;
 use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 
-use super::draft::{Change, Draft, Wrong, check_reason};
-use super::push::{push, targets};
+use super::draft::Change;
+use super::push::push;
+use super::rules::Wrong;
 use super::{Ledger, Unreadable, stored};
 use crate::registry::Registry;
-use crate::store::tuning::Appended;
-use crate::store::{self, Store, audit};
+use crate::store::{self, Store};
 use crate::telemetry::{TRACED, context_of, traceparent};
 
-/// How often revisions made by other servers are looked for.
+/// How often revisions made by other servers and policies whose time is over are looked for.
 const POLL: Duration = Duration::from_millis(500);
-/// Tries when others make revisions at the same time and the caller expects none in particular.
-const TRIES: u32 = 8;
 
 /// Reads and changes the policies.
 #[derive(Debug)]
 pub struct Desk {
-    registry: Arc<Registry>,
-    store: Store,
+    pub(super) registry: Arc<Registry>,
+    pub(super) store: Store,
+    pub(super) bounds: Bounds,
     ledger: Arc<Ledger>,
     tasks: TaskTracker,
     /// Revisions come into force one after the other.
-    turn: Mutex<()>,
+    pub(super) turn: Mutex<()>,
 }
 
 /// Who makes a change, and why.
@@ -57,8 +57,14 @@ pub struct Changed {
     pub policies: PolicySet,
     pub before: Tuning,
     pub after: Tuning,
+    /// A line per policy.
+    pub changes: Vec<String>,
     /// Live agents to which a value went, or would go.
     pub targets: u64,
+    /// Expected heartbeats per second of the fleet, before and after.
+    pub beats_per_second: (f64, f64),
+    /// Limits of the fleet that it exceeds.
+    pub exceeded: Vec<String>,
 }
 
 /// Why a change was not made.
@@ -67,7 +73,14 @@ pub enum Failed {
     #[error(transparent)]
     Wrong(#[from] Wrong),
     #[error("revision {newest} is the newest, not {expected}")]
-    MovedOn { expected: u64, newest: u64 },
+    MovedOn {
+        expected: u64,
+        newest: u64,
+        /// What changed since the one expected, oldest first.
+        since: Vec<String>,
+    },
+    #[error("{}", .0.join("; "))]
+    Exceeds(Vec<String>),
     #[error("there is no revision {0}")]
     NoRevision(u64),
     #[error(transparent)]
@@ -84,6 +97,8 @@ pub enum Wish {
     Change(Change),
     /// The policies of this revision again.
     Rollback(u64),
+    /// Those whose time is over go.
+    Expiry,
 }
 
 /// How a wish is to be granted.
@@ -93,6 +108,8 @@ pub struct Terms {
     pub expected: Option<u64>,
     /// Show only.
     pub dry_run: bool,
+    /// Go beyond the fleet's limits.
+    pub force: bool,
 }
 
 impl Desk {
@@ -101,11 +118,13 @@ impl Desk {
         registry: Arc<Registry>,
         store: Store,
         ledger: Arc<Ledger>,
+        bounds: Bounds,
         tasks: TaskTracker,
     ) -> Arc<Self> {
         Arc::new(Self {
             registry,
             store,
+            bounds,
             ledger,
             tasks,
             turn: Mutex::default(),
@@ -116,6 +135,12 @@ impl Desk {
     #[must_use]
     pub fn policies(&self) -> Arc<PolicySet> {
         self.registry.policies()
+    }
+
+    /// What no policy may exceed without force.
+    #[must_use]
+    pub fn bounds(&self) -> Bounds {
+        self.bounds
     }
 
     /// Makes a revision and pushes it. Once begun it goes on even when the caller gives up, because a
@@ -147,7 +172,7 @@ impl Desk {
         Ok(newest)
     }
 
-    /// Looks for revisions made elsewhere until `stop`.
+    /// Looks for revisions made elsewhere and for policies whose time is over until `stop`.
     pub async fn run(&self, stop: CancellationToken) {
         let mut ticks = tokio::time::interval(POLL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -157,138 +182,40 @@ impl Desk {
                 () = stop.cancelled() => return,
                 _ = ticks.tick() => {}
             }
-            let refreshed = tokio::select! {
+            let looked = tokio::select! {
                 () = stop.cancelled() => return,
-                refreshed = self.refresh() => refreshed,
+                looked = self.look() => looked,
             };
-            match &refreshed {
-                Ok(_) if failing => tracing::info!("Tuning policies can be read again"),
+            match &looked {
+                Ok(()) if failing => tracing::info!("Tuning policies can be read again"),
                 Err(error) if !failing => {
                     let error = error.sentence();
                     tracing::warn!(error, "Tuning policies cannot be read, those in force stay");
                 }
-                Ok(_) | Err(_) => {}
+                Ok(()) | Err(_) => {}
             }
-            failing = refreshed.is_err();
+            failing = looked.is_err();
         }
     }
 
-    async fn grant(&self, wish: &Wish, author: &Author, terms: Terms) -> Result<Changed, Failed> {
-        let _turn = self.turn.lock().await;
-        let done = self.try_to_grant(wish, author, terms).await;
-        if let (Err(refusal), false) = (&done, terms.dry_run) {
-            self.audit_refusal(wish, author, refusal).await;
+    async fn look(&self) -> Result<(), Failed> {
+        self.refresh().await?;
+        let over = self.policies().next_expiry();
+        if over.is_some_and(|at| at <= self.since_epoch()) {
+            self.expire().await?;
         }
-        done
+        Ok(())
     }
 
-    async fn try_to_grant(
-        &self,
-        wish: &Wish,
-        author: &Author,
-        terms: Terms,
-    ) -> Result<Changed, Failed> {
-        if !terms.dry_run {
-            check_reason(&author.reason)?;
-        }
-        let mut newest = 0;
-        for _ in 0..TRIES {
-            let current = self.newest().await?;
-            newest = current.revision();
-            refuse_unexpected(terms, newest)?;
-            let draft = self.draft(wish, &current).await?;
-            if draft.changes_nothing() || terms.dry_run {
-                let targets = targets(&self.registry, &draft.policies);
-                let policies = if draft.changes_nothing() {
-                    current
-                } else {
-                    draft.policies
-                };
-                let (before, after) = (draft.before, draft.after);
-                return Ok(Changed {
-                    revision: None,
-                    policies,
-                    before,
-                    after,
-                    targets,
-                });
-            }
-            if let Some(changed) = self.make(wish, author, &current, draft).await? {
-                return Ok(changed);
-            }
-            // Another server made a revision in between: decide again on top of it.
-        }
-        Err(Failed::MovedOn {
-            expected: terms.expected.unwrap_or(newest),
-            newest,
-        })
-    }
-
-    async fn draft(&self, wish: &Wish, current: &PolicySet) -> Result<Draft, Failed> {
-        match wish {
-            Wish::Change(change) => Ok(Draft::of(current, change)?),
-            Wish::Rollback(to) => Ok(Draft::rollback(current, &self.stored(*to).await?)),
-        }
-    }
-
-    /// `None` when the draft's parent is no longer the newest.
-    async fn make(
-        &self,
-        wish: &Wish,
-        author: &Author,
-        current: &PolicySet,
-        draft: Draft,
-    ) -> Result<Option<Changed>, Failed> {
-        let created_at = self.registry.clock().wall();
-        let stored = store::tuning::Draft {
-            parent: current.revision(),
-            author: author.name.clone(),
-            reason: author.reason.clone(),
-            created_at,
-            policies: stored::write(&draft.policies),
-            changes: draft.changes.clone(),
-        };
-        let (before, after) = match wish {
-            Wish::Change(_) => (stored::tuning(draft.before), stored::tuning(draft.after)),
-            Wish::Rollback(_) => (stored::write(current), stored::write(&draft.policies)),
-        };
-        let entry = audit::Entry {
-            before: Some(before),
-            after: Some(after),
-            ..self.audit_entry(wish, author, "done".to_owned())
-        };
-        let Appended::Made(revision) = self
-            .store
-            .append_revision(&stored, self.registry.newest_told(), &entry)
-            .await?
-        else {
-            return Ok(None);
-        };
-        let policies = draft.policies.at_revision(revision);
-        for change in &draft.changes {
-            tracing::info!(
-                tuning.revision = revision,
-                operator = %author.name,
-                reason = %author.reason,
-                "Tuning changed: {change}"
-            );
-        }
-        let targets = self
-            .bring_into_force(policies.clone(), &author.traceparent)
-            .await;
-        let (before, after) = (draft.before, draft.after);
-        Ok(Some(Changed {
-            revision: Some(revision),
-            policies,
-            before,
-            after,
-            targets,
-        }))
+    /// Wall time since the Unix epoch, with the microseconds that Postgres keeps.
+    pub(super) fn since_epoch(&self) -> Duration {
+        let micros = self.registry.clock().wall().unix_timestamp_nanos() / 1_000;
+        Duration::from_micros(u64::try_from(micros).unwrap_or_default())
     }
 
     /// Needs the turn. Sessions that open see the policies before live ones are visited, so that
     /// none is missed in between.
-    async fn bring_into_force(&self, policies: PolicySet, parent: &str) -> u64 {
+    pub(super) async fn bring_into_force(&self, policies: PolicySet, parent: &str) -> u64 {
         let revision = policies.revision();
         let span = tracing::info_span!(target: TRACED, "tuning push", tuning.revision = revision, tuning.targets = Empty);
         // An untraced change stays untraced; a traced one has the push as parent of every answer.
@@ -313,7 +240,7 @@ impl Desk {
         sent
     }
 
-    async fn newest(&self) -> Result<PolicySet, Failed> {
+    pub(super) async fn newest(&self) -> Result<PolicySet, Failed> {
         match self.store.newest_revision().await? {
             Some(newest) => Ok(stored::read(newest.revision, &newest.draft.policies)?),
             None => Ok(PolicySet::default()),
@@ -321,7 +248,7 @@ impl Desk {
     }
 
     /// Policies of `revision`; 0 is the set without any.
-    async fn stored(&self, revision: u64) -> Result<PolicySet, Failed> {
+    pub async fn stored(&self, revision: u64) -> Result<PolicySet, Failed> {
         if revision == 0 {
             return Ok(PolicySet::default());
         }
@@ -331,47 +258,6 @@ impl Desk {
             .await?
             .ok_or(Failed::NoRevision(revision))?;
         Ok(stored::read(revision, &found.draft.policies)?)
-    }
-
-    fn audit_entry(&self, wish: &Wish, author: &Author, outcome: String) -> audit::Entry {
-        let (action, target) = match wish {
-            Wish::Change(change) => ("SetTuning", change.selector().to_string()),
-            Wish::Rollback(to) => ("RollbackTuning", format!("revision {to}")),
-        };
-        audit::Entry {
-            at: self.registry.clock().wall(),
-            actor: author.name.clone(),
-            role: author.role.clone(),
-            address: author.address.clone(),
-            action: action.to_owned(),
-            target,
-            outcome,
-            reason: author.reason.clone(),
-            revision: None,
-            before: None,
-            after: None,
-        }
-    }
-
-    /// A refusal is worth a line in the audit, but not an error of its own.
-    async fn audit_refusal(&self, wish: &Wish, author: &Author, refusal: &Failed) {
-        if matches!(refusal, Failed::Store(_)) {
-            return;
-        }
-        let entry = self.audit_entry(wish, author, refusal.to_string());
-        if let Err(error) = self.store.append_audit(&entry).await {
-            tracing::warn!(
-                error = error.sentence(),
-                "Refused call is missing from the audit"
-            );
-        }
-    }
-}
-
-fn refuse_unexpected(terms: Terms, newest: u64) -> Result<(), Failed> {
-    match terms.expected {
-        Some(expected) if expected != newest => Err(Failed::MovedOn { expected, newest }),
-        Some(_) | None => Ok(()),
     }
 }
 
@@ -385,9 +271,11 @@ impl Failed {
                 Some(source) => format!("{error}: {source}"),
                 None => error.to_string(),
             },
-            Self::Wrong(_) | Self::MovedOn { .. } | Self::NoRevision(_) | Self::Stopped => {
-                self.to_string()
-            }
+            Self::Wrong(_)
+            | Self::MovedOn { .. }
+            | Self::Exceeds(_)
+            | Self::NoRevision(_)
+            | Self::Stopped => self.to_string(),
         }
     }
 }

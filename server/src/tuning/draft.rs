@@ -2,159 +2,216 @@
 
 use std::time::Duration;
 
-use fleetbeat_liveness::policy::{PolicySet, Selector};
+use fleetbeat_liveness::policy::{Cadence, Policy, PolicySet, Selector, Values};
 use fleetbeat_liveness::tuning::{Tuning, TuningError};
 
-/// Policies of one set.
-const POLICIES: usize = 1_001;
-const GROUP_LENGTH: usize = 63;
-const REASON_LENGTH: usize = 500;
+use super::rules::{Wrong, check_policies};
 
-/// Members of a tuning; `None` keeps what is in force.
+/// Members of a tuning that are given.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Partial {
+    /// Of these three what is `None` is as in force, when one is given.
     pub interval: Option<Duration>,
     pub misses: Option<u32>,
     pub timeout: Option<Duration>,
+    /// `None` leaves it to other policies, or as the policy has it.
     pub pong_every: Option<u32>,
     pub adaptive: Option<bool>,
+}
+
+/// Which policy is meant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Which {
+    /// The last one of exactly this selector that does not expire, or a new one under its usual name.
+    Of(Selector),
+    /// The one of this name; with the selector it is to have, or its own.
+    Named(String, Option<Selector>),
 }
 
 /// What an operator wants of the policies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
     Set {
-        selector: Selector,
+        which: Which,
         tuning: Partial,
+        /// Wall time since the Unix epoch; `None` keeps what the policy has.
+        expires_at: Option<Duration>,
     },
-    /// The selector's policy goes; the less specific one applies again.
-    Unset {
-        selector: Selector,
-    },
+    /// The policy goes; those before it apply again.
+    Unset { which: Which },
+    /// Other policies altogether.
+    Replace { policies: Vec<Policy> },
 }
 
 /// Policies as they would be, under the number that follows; not yet a revision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Draft {
     pub policies: PolicySet,
-    /// What the selector had and would have.
+    /// What an agent that just meets the selector had and would have.
     pub before: Tuning,
     pub after: Tuning,
     /// A line per policy; empty when nothing would change.
     pub changes: Vec<String>,
 }
 
-/// Why a change cannot be made.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Wrong {
-    #[error(transparent)]
-    Tuning(#[from] TuningError),
-    #[error(
-        "group {0:?} is not a group's name: expected 1 to {GROUP_LENGTH} letters, digits, dots, \
-         dashes or underscores"
-    )]
-    Group(String),
-    #[error("a reason of 1 to {REASON_LENGTH} bytes without control characters is needed")]
-    Reason,
-    #[error("there are {} policies already; remove one first", POLICIES)]
-    TooMany,
-}
-
 impl Draft {
-    /// Applies `change` to `current`.
-    pub fn of(current: &PolicySet, change: &Change) -> Result<Self, Wrong> {
-        let selector = change.selector();
-        if let Selector::Group(group) = selector {
-            check_group(group)?;
-        }
-        let before = in_force(current, selector);
-        let policies = match change {
-            Change::Set { tuning, .. } => {
-                current.with(selector.clone(), tuning.filled_from(before)?)
+    /// Applies `change` to `current` at `now`, wall time since the Unix epoch.
+    pub fn of(current: &PolicySet, change: &Change, now: Duration) -> Result<Self, Wrong> {
+        match change {
+            Change::Set {
+                which,
+                tuning,
+                expires_at,
+            } => {
+                let policy = found(current, which)?;
+                let policy = with(current, policy, *tuning, *expires_at)?;
+                let (name, selector) = (policy.name.clone(), policy.selector.clone());
+                let draft = Self::between(current, current.with(policy), &selector);
+                check_policies(draft.policies.policies(), now)?;
+                draft.refuse_yielding(&name, &selector)?;
+                Ok(draft)
             }
-            Change::Unset { .. } => current.without(selector),
-        };
-        if policies.policies().len() > POLICIES {
-            return Err(Wrong::TooMany);
+            Change::Unset { which } => {
+                let known = match which {
+                    Which::Of(selector) => current.lasting(selector),
+                    Which::Named(name, _) => {
+                        let policy = current.get(name);
+                        Some(policy.ok_or_else(|| Wrong::Unknown(name.clone()))?)
+                    }
+                };
+                let selector = match (known, which) {
+                    (Some(policy), _) => &policy.selector,
+                    (None, Which::Of(selector)) => selector,
+                    (None, Which::Named(name, _)) => return Err(Wrong::Unknown(name.clone())),
+                };
+                let without = known.map_or_else(
+                    || current.at_revision(current.revision().saturating_add(1)),
+                    |policy| current.without(&policy.name),
+                );
+                Ok(Self::between(current, without, selector))
+            }
+            Change::Replace { policies } => {
+                check_policies(policies, now)?;
+                let next = current.revision().saturating_add(1);
+                let policies = PolicySet::new(next, policies.iter().cloned());
+                Ok(Self::between(current, policies, &Selector::fleet()))
+            }
         }
-        let after = in_force(&policies, selector);
-        let changes = policies.changes(current);
-        Ok(Self {
-            policies,
-            before,
-            after,
-            changes,
-        })
     }
 
-    /// The policies of `old` under the number after `current`.
+    /// The policies of `old` under the number after `current`, without what expired by `now`.
     #[must_use]
-    pub fn rollback(current: &PolicySet, old: &PolicySet) -> Self {
-        let policies = old.at_revision(current.revision().saturating_add(1));
-        let changes = policies.changes(current);
-        let (before, after) = (current.default_tuning(), policies.default_tuning());
-        Self {
-            policies,
-            before,
-            after,
-            changes,
-        }
+    pub fn rollback(current: &PolicySet, old: &PolicySet, now: Duration) -> Self {
+        let next = current.revision().saturating_add(1);
+        let policies = old.unstaged().at_revision(next).without_expired(now);
+        Self::between(current, policies, &Selector::fleet())
+    }
+
+    /// `current` without what expired by `now`.
+    #[must_use]
+    pub fn expiry(current: &PolicySet, now: Duration) -> Self {
+        let next = current.revision().saturating_add(1);
+        let policies = current.at_revision(next).without_expired(now);
+        Self::between(current, policies, &Selector::fleet())
     }
 
     #[must_use]
     pub fn changes_nothing(&self) -> bool {
         self.changes.is_empty()
     }
-}
 
-impl Change {
-    #[must_use]
-    pub fn selector(&self) -> &Selector {
-        match self {
-            Self::Set { selector, .. } | Self::Unset { selector } => selector,
+    fn between(current: &PolicySet, policies: PolicySet, selector: &Selector) -> Self {
+        Self {
+            before: in_force(current, selector),
+            after: in_force(&policies, selector),
+            changes: policies.changes(current),
+            policies,
+        }
+    }
+
+    /// Whoever sets a value wants it in force.
+    fn refuse_yielding(&self, name: &str, selector: &Selector) -> Result<(), Wrong> {
+        let effective = self.policies.effective(&selector.example());
+        match effective.yields.into_iter().next() {
+            Some(lost) => Err(Wrong::Values {
+                policy: name.to_owned(),
+                error: lost.rule,
+            }),
+            None => Ok(()),
         }
     }
 }
 
-impl Partial {
-    fn filled_from(self, base: Tuning) -> Result<Tuning, TuningError> {
-        Tuning::new(
-            self.interval.unwrap_or(base.interval()),
-            self.misses.unwrap_or(base.misses()),
-            self.timeout.unwrap_or(base.timeout()),
-            self.pong_every.unwrap_or(base.pong_every()),
-        )?
-        .with_adaptive(self.adaptive.unwrap_or(base.adaptive()))
+/// The policy to change, or a new one without values.
+fn found(current: &PolicySet, which: &Which) -> Result<Policy, Wrong> {
+    let fresh = |name: &str, selector: &Selector| Policy {
+        name: name.to_owned(),
+        selector: selector.clone(),
+        values: Values::default(),
+        expires_at: None,
+    };
+    match which {
+        Which::Of(selector) => match current.lasting(selector) {
+            Some(policy) => Ok(policy.clone()),
+            None if current.get(&selector.usual_name()).is_some() => {
+                Err(Wrong::Taken(selector.usual_name()))
+            }
+            None => Ok(fresh(&selector.usual_name(), selector)),
+        },
+        Which::Named(name, None) => {
+            let known = current.get(name).cloned();
+            known.ok_or_else(|| Wrong::Unknown(name.clone()))
+        }
+        Which::Named(name, Some(selector)) => Ok(current.get(name).map_or_else(
+            || fresh(name, selector),
+            |known| Policy {
+                selector: selector.clone(),
+                ..known.clone()
+            },
+        )),
     }
 }
 
-/// What a selector has: its own policy, else the fleet's default.
+fn with(
+    current: &PolicySet,
+    policy: Policy,
+    tuning: Partial,
+    expires_at: Option<Duration>,
+) -> Result<Policy, TuningError> {
+    let Values {
+        cadence,
+        pong_every,
+        adaptive,
+    } = policy.values;
+    let base = cadence.unwrap_or_else(|| in_force(current, &policy.selector).into());
+    let values = Values {
+        cadence: tuning.cadence(base)?.or(cadence),
+        pong_every: tuning.pong_every.or(pong_every),
+        adaptive: tuning.adaptive.or(adaptive),
+    };
+    Ok(Policy {
+        values,
+        expires_at: expires_at.or(policy.expires_at),
+        ..policy
+    })
+}
+
+impl Partial {
+    fn cadence(self, base: Cadence) -> Result<Option<Cadence>, TuningError> {
+        if self.interval.is_none() && self.misses.is_none() && self.timeout.is_none() {
+            return Ok(None);
+        }
+        let interval = self.interval.unwrap_or(base.interval());
+        let misses = self.misses.unwrap_or(base.misses());
+        let timeout = self.timeout.unwrap_or(base.timeout());
+        Cadence::new(interval, misses, timeout).map(Some)
+    }
+}
+
+/// What an agent has that just meets the selector.
 #[must_use]
 pub fn in_force(policies: &PolicySet, selector: &Selector) -> Tuning {
-    policies
-        .get(selector)
-        .unwrap_or_else(|| policies.default_tuning())
-}
-
-/// A reason for the record.
-pub(super) fn check_reason(reason: &str) -> Result<(), Wrong> {
-    let length = (1..=REASON_LENGTH).contains(&reason.len());
-    if length && !reason.chars().any(char::is_control) && !reason.trim().is_empty() {
-        Ok(())
-    } else {
-        Err(Wrong::Reason)
-    }
-}
-
-/// A name that an agent could have as its group.
-pub fn check_group(group: &str) -> Result<(), Wrong> {
-    let length = (1..=GROUP_LENGTH).contains(&group.len());
-    let letters = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
-    if length && group.chars().all(letters) {
-        Ok(())
-    } else {
-        Err(Wrong::Group(group.to_owned()))
-    }
+    policies.effective(&selector.example()).tuning.tuning
 }
 
 #[cfg(test)]
@@ -162,32 +219,45 @@ mod tests {
     use super::*;
 
     const SECOND: Duration = Duration::from_secs(1);
+    const NOW: Duration = Duration::from_secs(1_000);
 
     fn web() -> Selector {
-        Selector::Group("web".to_owned())
+        Selector::group("web")
     }
 
     fn set(selector: Selector, tuning: Partial) -> Change {
-        Change::Set { selector, tuning }
+        let which = Which::Of(selector);
+        Change::Set {
+            which,
+            tuning,
+            expires_at: None,
+        }
     }
 
     fn tuning(interval: Duration, misses: u32, timeout: Duration) -> Tuning {
         Tuning::new(interval, misses, timeout, 1).unwrap()
     }
 
-    #[test]
-    fn unset_members_keep_what_the_selector_has_by_its_own_policy_or_the_fleets() {
-        let five = Partial {
-            interval: Some(5 * SECOND),
+    fn every(seconds: u32) -> Partial {
+        Partial {
+            interval: Some(seconds * SECOND),
             ..Partial::default()
-        };
-        let fleet = Draft::of(&PolicySet::default(), &set(Selector::Fleet, five)).unwrap();
+        }
+    }
+
+    fn draft(current: &PolicySet, change: &Change) -> Draft {
+        Draft::of(current, change, NOW).unwrap()
+    }
+
+    #[test]
+    fn unset_members_keep_what_the_selector_has_by_its_own_policy_or_others() {
+        let fleet = draft(&PolicySet::default(), &set(Selector::fleet(), every(5)));
         assert_eq!(fleet.after, tuning(5 * SECOND, 3, 2 * SECOND));
         let four = Partial {
             misses: Some(4),
             ..Partial::default()
         };
-        let group = Draft::of(&fleet.policies, &set(web(), four)).unwrap();
+        let group = draft(&fleet.policies, &set(web(), four));
         assert_eq!(
             (group.before, group.after),
             (fleet.after, tuning(5 * SECOND, 4, 2 * SECOND))
@@ -196,14 +266,33 @@ mod tests {
             timeout: Some(3 * SECOND),
             ..Partial::default()
         };
-        let again = Draft::of(&group.policies, &set(web(), slower)).unwrap();
+        let again = draft(&group.policies, &set(web(), slower));
         assert_eq!(again.after, tuning(5 * SECOND, 4, 3 * SECOND));
         assert_eq!(again.policies.revision(), 3);
+    }
+
+    /// Other parameters are given one by one: a group's own T does not freeze the fleet's mode.
+    #[test]
+    fn what_a_policy_does_not_say_stays_open() {
+        let group = draft(&PolicySet::default(), &set(web(), every(5)));
+        let adaptive = Partial {
+            adaptive: Some(true),
+            ..Partial::default()
+        };
+        let fleet = draft(&group.policies, &set(Selector::fleet(), adaptive));
+        let after = in_force(&fleet.policies, &web());
+        assert_eq!((after.interval(), after.adaptive()), (5 * SECOND, true));
+        assert_eq!(fleet.changes, ["fleet: set to adaptive=on"]);
     }
 
     #[test]
     fn values_out_of_bounds_are_refused_with_the_bound() {
         let half = SECOND / 2;
+        let given = |change: fn(&mut Partial)| {
+            let mut partial = Partial::default();
+            change(&mut partial);
+            partial
+        };
         for (partial, said) in [
             (
                 Partial {
@@ -212,13 +301,7 @@ mod tests {
                 },
                 "too short",
             ),
-            (
-                Partial {
-                    interval: Some(7200 * SECOND),
-                    ..Partial::default()
-                },
-                "too long",
-            ),
+            (every(7200), "too long"),
             (
                 Partial {
                     interval: Some(half),
@@ -226,76 +309,123 @@ mod tests {
                 },
                 "timeout",
             ),
+            (given(|p| p.misses = Some(0)), "misses 0"),
+            (given(|p| p.pong_every = Some(11)), "11"),
             (
-                Partial {
-                    misses: Some(0),
-                    ..Partial::default()
-                },
-                "misses 0",
-            ),
-            (
-                Partial {
-                    pong_every: Some(11),
-                    ..Partial::default()
-                },
-                "11",
-            ),
-            (
-                Partial {
-                    pong_every: Some(5),
-                    adaptive: Some(true),
-                    ..Partial::default()
-                },
+                given(|p| (p.pong_every, p.adaptive) = (Some(5), Some(true))),
                 "set pong_every to 1 instead of 5, or adaptive off",
             ),
         ] {
-            let wrong = Draft::of(&PolicySet::default(), &set(Selector::Fleet, partial));
-            let text = wrong.unwrap_err().to_string();
+            let change = set(Selector::fleet(), partial);
+            let wrong = Draft::of(&PolicySet::default(), &change, NOW).unwrap_err();
+            let text = wrong.to_string();
             assert!(text.contains(said), "wanted {said}, got {text}");
         }
     }
 
+    /// C4: the fleet's lease and a group's adaptive mode are valid each, and not together.
     #[test]
-    fn removing_gives_back_the_fleets_default_and_removing_nothing_changes_nothing() {
+    fn value_that_would_have_to_yield_is_refused() {
+        let lease = Partial {
+            pong_every: Some(5),
+            ..Partial::default()
+        };
+        let fleet = draft(&PolicySet::default(), &set(Selector::fleet(), lease));
+        let adaptive = Partial {
+            adaptive: Some(true),
+            ..Partial::default()
+        };
+        let refused = Draft::of(&fleet.policies, &set(web(), adaptive), NOW).unwrap_err();
+        assert!(
+            refused
+                .to_string()
+                .starts_with("policy group-web: adaptive mode needs"),
+            "{refused}"
+        );
+    }
+
+    #[test]
+    fn removing_gives_back_what_others_give_and_removing_nothing_changes_nothing() {
         let four = Partial {
             misses: Some(4),
             ..Partial::default()
         };
-        let with = Draft::of(&PolicySet::default(), &set(web(), four)).unwrap();
-        let without = Draft::of(&with.policies, &Change::Unset { selector: web() }).unwrap();
+        let with = draft(&PolicySet::default(), &set(web(), four));
+        let unset = Change::Unset {
+            which: Which::Of(web()),
+        };
+        let without = draft(&with.policies, &unset);
         assert_eq!(without.after, Tuning::default());
-        assert_eq!(without.changes, ["group web: removed, was T=20s N=4 W=2s"]);
-        let nothing = Draft::of(&without.policies, &Change::Unset { selector: web() }).unwrap();
-        assert!(nothing.changes_nothing());
+        assert_eq!(without.changes, ["group-web: removed, was T=20s N=4 W=2s"]);
+        assert!(draft(&without.policies, &unset).changes_nothing());
+        let named = Change::Unset {
+            which: Which::Named("group-web".to_owned(), None),
+        };
+        let absent = Draft::of(&without.policies, &named, NOW);
+        assert_eq!(absent, Err(Wrong::Unknown("group-web".to_owned())));
+    }
+
+    /// A temporary retune lies over the lasting policy and leaves it as it is.
+    #[test]
+    fn named_policy_that_expires_leaves_the_lasting_one_alone() {
+        let lasting = draft(&PolicySet::default(), &set(web(), every(20)));
+        let hunt = Change::Set {
+            which: Which::Named("hunt".to_owned(), Some(web())),
+            tuning: every(5),
+            expires_at: Some(NOW + 60 * SECOND),
+        };
+        let hunting = draft(&lasting.policies, &hunt);
+        assert_eq!(hunting.after.interval(), 5 * SECOND);
+        let nine = draft(&hunting.policies, &set(web(), every(9)));
+        assert_eq!(nine.after.interval(), 5 * SECOND);
+        assert_eq!(
+            Draft::expiry(&nine.policies, NOW + 59 * SECOND).changes,
+            [""; 0]
+        );
+        let over = Draft::expiry(&nine.policies, NOW + 60 * SECOND);
+        assert_eq!(in_force(&over.policies, &web()).interval(), 9 * SECOND);
+        assert_eq!(over.policies.revision(), nine.policies.revision() + 1);
+        // Neither does a rollback bring back what was to be over by then.
+        let back = Draft::rollback(&over.policies, &hunting.policies, NOW + 60 * SECOND);
+        assert_eq!(in_force(&back.policies, &web()).interval(), 20 * SECOND);
     }
 
     #[test]
-    fn rollback_is_a_newer_revision_with_older_values() {
-        let four = Partial {
-            misses: Some(4),
-            ..Partial::default()
+    fn named_policy_keeps_its_selector_until_it_is_given_another() {
+        let name = |selector| Which::Named("slow".to_owned(), selector);
+        let change = |which, tuning| Change::Set {
+            which,
+            tuning,
+            expires_at: None,
         };
-        let first = Draft::of(&PolicySet::default(), &set(web(), four)).unwrap();
-        let five = Partial {
-            misses: Some(5),
-            ..Partial::default()
+        let unknown = Draft::of(&PolicySet::default(), &change(name(None), every(5)), NOW);
+        assert_eq!(unknown, Err(Wrong::Unknown("slow".to_owned())));
+        let made = draft(&PolicySet::default(), &change(name(Some(web())), every(60)));
+        let slower = draft(&made.policies, &change(name(None), every(90)));
+        assert_eq!(in_force(&slower.policies, &web()).interval(), 90 * SECOND);
+        let db = Selector::group("db");
+        let moved = draft(&slower.policies, &change(name(Some(db.clone())), every(90)));
+        assert_eq!(in_force(&moved.policies, &web()), Tuning::default());
+        assert_eq!(in_force(&moved.policies, &db).interval(), 90 * SECOND);
+        let taken = Policy {
+            name: "group-web".to_owned(),
+            ..moved.policies.policies()[0].clone()
         };
-        let second = Draft::of(&first.policies, &set(web(), five)).unwrap();
-        let back = Draft::rollback(&second.policies, &first.policies);
-        assert_eq!(back.policies.revision(), 3);
-        assert_eq!(back.policies.policies(), first.policies.policies());
-        assert_eq!(back.changes.len(), 1);
+        let replace = Change::Replace {
+            policies: vec![taken],
+        };
+        let replaced = draft(&moved.policies, &replace);
+        let refused = Draft::of(&replaced.policies, &set(web(), every(5)), NOW);
+        assert_eq!(refused, Err(Wrong::Taken("group-web".to_owned())));
     }
 
     #[test]
-    fn names_and_reasons_have_bounds() {
-        for group in ["", "a b", "ü", "a\0", &"x".repeat(64)] {
-            assert!(check_group(group).is_err(), "{group:?}");
-        }
-        check_group("web-1.eu_west").unwrap();
-        for reason in ["", "  ", "two\nlines", &"x".repeat(501)] {
-            assert!(check_reason(reason).is_err(), "{reason:?}");
-        }
-        check_reason("größere Abstände").unwrap();
+    fn rollback_is_the_old_policies_under_a_newer_number() {
+        let first = draft(&PolicySet::default(), &set(web(), every(5)));
+        let second = draft(&first.policies, &set(web(), every(9)));
+        let back = Draft::rollback(&second.policies, &first.policies, NOW);
+        assert_eq!(back.policies, first.policies.at_revision(3));
+        assert_eq!(back.changes, ["group-web: T=9s N=3 W=2s → T=5s N=3 W=2s"]);
+        assert!(Draft::rollback(&first.policies, &first.policies, NOW).changes_nothing());
     }
 }

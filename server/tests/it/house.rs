@@ -9,7 +9,7 @@ use fleetbeat_liveness::cause::Settled;
 use fleetbeat_liveness::condition::Condition;
 use fleetbeat_liveness::grounds::{Grounds, Silence};
 use fleetbeat_liveness::moment::Moment;
-use fleetbeat_liveness::policy::{PolicySet, Selector};
+use fleetbeat_liveness::policy::{Policy, Selector};
 use fleetbeat_liveness::verdict::Verdict;
 use fleetbeat_proto::v1::CloseReason;
 use fleetbeat_server::clock::Clock;
@@ -104,7 +104,10 @@ impl House {
     /// Gives the group of agent `n` a policy: T and W in milliseconds.
     pub(crate) fn policy(&self, n: u8, timing: (u64, u32, u64)) {
         let policies = self.registry.policies();
-        let next = PolicySet::with(&policies, Selector::Group(format!("g{n}")), tuning(timing));
+        let next = policies.with(Policy::whole(
+            Selector::group(format!("g{n}")),
+            tuning(timing),
+        ));
         self.registry
             .set_policies(Arc::new(next.at_revision(policies.revision() + 1)));
     }

@@ -8,6 +8,7 @@ use fleetbeat_liveness::tuning::Tuning;
 use fleetbeat_liveness::verdict::Verdict;
 use fleetbeat_proto::v1;
 use fleetbeat_proto::v1::{CloseReason, Ping, from_agent, from_server, tuning_ack};
+use fleetbeat_server::tuning::in_force;
 use tonic::Code;
 
 use crate::actor::{Actor, hello, tuning};
@@ -120,8 +121,8 @@ async fn adaptive_mode_is_a_part_of_a_policy_like_any_other() {
 
     let elsewhere = office.other_desk();
     elsewhere.refresh().await.unwrap();
-    let stored = elsewhere.policies().get(&Selector::Group("web".to_owned()));
-    assert_eq!(stored, Some(session.in_force().tuning));
+    let stored = in_force(&elsewhere.policies(), &Selector::group("web"));
+    assert_eq!(stored, session.in_force().tuning);
 
     let lease = v1::Tuning {
         pong_every: Some(5),

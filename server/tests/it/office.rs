@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use fleetbeat_liveness::bounds::Bounds;
 use fleetbeat_proto::v1;
 use fleetbeat_proto::v1::fleet_service_client::FleetServiceClient;
 use fleetbeat_server::operator::{
@@ -222,6 +223,7 @@ fn desk(registry: &Arc<Registry>, store: &Store, ledger: &Arc<Ledger>) -> Arc<De
         Arc::clone(registry),
         store.clone(),
         Arc::clone(ledger),
+        Bounds::default(),
         TaskTracker::new(),
     )
 }
@@ -249,6 +251,7 @@ pub(crate) fn set(group: &str, tuning: v1::Tuning) -> v1::SetTuningRequest {
     v1::SetTuningRequest {
         selector: Some(v1::Selector {
             group: Some(group.to_owned()),
+            ..v1::Selector::default()
         }),
         tuning: Some(tuning),
         reason: "a test".to_owned(),

@@ -427,7 +427,7 @@ async fn what_is_known_goes_on_without_postgres_and_what_is_not_says_so() {
         known.effective.unwrap().tuning.unwrap().interval_ns,
         Some(5_000_000_000)
     );
-    assert!(known.effective_because.contains("group g2"));
+    assert!(known.effective_because.contains("policy group-g2"));
     let found = client
         .get_agent(v1::GetAgentRequest {
             agent: "agent-1".to_owned(),

@@ -3,7 +3,7 @@
 use fleetbeat_liveness::policy::Selector;
 use fleetbeat_proto::v1;
 use fleetbeat_proto::v1::tuning_ack::Outcome;
-use fleetbeat_server::tuning::{Author, Change, Failed, Partial, Terms, Wish};
+use fleetbeat_server::tuning::{Author, Change, Failed, Partial, Terms, Which, Wish};
 use std::time::Duration;
 use tonic::Code;
 
@@ -22,6 +22,14 @@ pub(crate) async fn web(office: &Office, n: u8) -> Actor {
         .until(|| office.house.session(n).waiting_for().is_none())
         .await;
     actor
+}
+
+fn set_it(selector: Selector, tuning: Partial) -> Wish {
+    Wish::Change(Change::Set {
+        which: Which::Of(selector),
+        tuning,
+        expires_at: None,
+    })
 }
 
 /// The last message about `revision`.
@@ -132,7 +140,7 @@ async fn change_reaches_exactly_those_whose_value_differs_and_every_answer_is_co
         (2, "a test")
     );
     assert!(revision.author.starts_with("first-"), "{}", revision.author);
-    assert_eq!(revision.changes, ["group web: set to T=5s N=3 W=2s"]);
+    assert_eq!(revision.changes, ["group-web: set to T=5s N=3 W=2s"]);
     office.database.stop().await;
 }
 
@@ -314,8 +322,7 @@ async fn servers_that_change_at_once_make_one_history_and_see_each_others_revisi
         } else {
             &other
         };
-        let selector = Selector::Group(format!("g{n}"));
-        let wish = Wish::Change(Change::Set { selector, tuning });
+        let wish = set_it(Selector::group(format!("g{n}")), tuning);
         desk.change(wish, author.clone(), Terms::default())
     };
     let (a, b, c, d) = tokio::join!(change(0), change(1), change(2), change(3));
@@ -332,7 +339,7 @@ async fn servers_that_change_at_once_make_one_history_and_see_each_others_revisi
 
     let late = Terms {
         expected: Some(3),
-        dry_run: false,
+        ..Terms::default()
     };
     let wish = Wish::Rollback(1);
     let refused = other.change(wish, author.clone(), late).await.unwrap_err();
@@ -341,7 +348,8 @@ async fn servers_that_change_at_once_make_one_history_and_see_each_others_revisi
             refused,
             Failed::MovedOn {
                 expected: 3,
-                newest: 4
+                newest: 4,
+                ..
             }
         ),
         "{refused}"
@@ -357,10 +365,7 @@ async fn revision_made_by_another_server_is_pushed_to_our_agents() {
         interval: Some(Duration::from_secs(5)),
         ..Partial::default()
     };
-    let wish = Wish::Change(Change::Set {
-        selector: Selector::Fleet,
-        tuning,
-    });
+    let wish = set_it(Selector::fleet(), tuning);
     let author = Author {
         name: "a".to_owned(),
         role: "admin".to_owned(),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use fleetbeat_liveness::Tuning;
 use fleetbeat_liveness::backoff::reconnect_spread;
-use fleetbeat_liveness::policy::Selector;
+use fleetbeat_liveness::policy::{Policy, Selector};
 use fleetbeat_proto::v1::CloseReason;
 use fleetbeat_server::registry::Farewell;
 
@@ -215,16 +215,16 @@ impl World {
     pub(crate) fn retune(&mut self) {
         for _ in 0..self.dice.number(1, 3) {
             let selector = match self.dice.below(3) {
-                0 => Selector::Fleet,
-                _ => Selector::Group(format!("g{}", self.dice.below(self.plan.groups))),
+                0 => Selector::fleet(),
+                _ => Selector::group(format!("g{}", self.dice.below(self.plan.groups))),
             };
-            let gone = selector != Selector::Fleet && self.dice.chance(0.3);
+            let gone = !selector.is_fleet() && self.dice.chance(0.3);
             let policies = if gone {
-                self.policies.without(&selector)
+                self.policies.without(&selector.usual_name())
             } else {
                 let tuning = plan::tuning(&mut self.dice);
                 self.plan.longest = self.plan.longest.max(tuning.deadline_at_most());
-                self.policies.with(selector, tuning)
+                self.policies.with(Policy::whole(selector, tuning))
             };
             let changes = policies.changes(&self.policies);
             let revision = policies.revision();

@@ -116,6 +116,7 @@ async fn send(fleet: &mut Fleet, wish: &Wish, terms: &Terms) -> Result<Outcome, 
                 reason: terms.reason.clone(),
                 expected_revision: expected,
                 dry_run: terms.dry_run,
+                force: false,
             };
             let known = Policies::from_wire(known);
             Ok(outcome(
@@ -133,12 +134,16 @@ fn request(
     expected_revision: Option<u64>,
 ) -> v1::SetTuningRequest {
     v1::SetTuningRequest {
-        selector: Some(v1::Selector { group }),
+        selector: Some(v1::Selector {
+            group,
+            ..v1::Selector::default()
+        }),
         tuning: None,
         remove: false,
         reason: terms.reason.clone(),
         expected_revision,
         dry_run: terms.dry_run,
+        ..v1::SetTuningRequest::default()
     }
 }
 
@@ -245,8 +250,12 @@ mod tests {
     fn wire_policy(group: Option<&str>, misses: u32) -> v1::Policy {
         let group = group.map(str::to_owned);
         v1::Policy {
-            selector: Some(v1::Selector { group }),
+            selector: Some(v1::Selector {
+                group,
+                ..v1::Selector::default()
+            }),
             tuning: Some(wire(misses)),
+            ..v1::Policy::default()
         }
     }
 
@@ -259,7 +268,7 @@ mod tests {
         let mut known = v1::GetTuningResponse {
             policies: Some(v1::PolicySet {
                 revision: 3,
-                policies: vec![],
+                ..v1::PolicySet::default()
             }),
             defaults: Some(wire(3)),
             ..v1::GetTuningResponse::default()
@@ -268,6 +277,7 @@ mod tests {
         known.policies = Some(v1::PolicySet {
             revision: 3,
             policies: vec![wire_policy(None, 4), wire_policy(Some("edge"), 5)],
+            staged: None,
         });
         known.effective = Some(v1::RevisedTuning {
             revision: 3,

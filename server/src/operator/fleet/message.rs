@@ -1,7 +1,7 @@
 //! From values of the server to messages of the contract.
 
 use fleetbeat_liveness::cause::Cause;
-use fleetbeat_liveness::policy::{PolicySet, Selector};
+use fleetbeat_liveness::policy::PolicySet;
 use fleetbeat_liveness::verdict::Verdict;
 use fleetbeat_proto::{nanos, v1};
 use time::OffsetDateTime;
@@ -121,22 +121,6 @@ fn cause(word: Option<&str>) -> i32 {
         .into_iter()
         .find(|cause| Some(cause.as_str()) == word);
     named.map_or(0, |cause| v1::Cause::from(cause).into())
-}
-
-pub(super) fn policy_set(policies: &PolicySet) -> v1::PolicySet {
-    let all = policies.policies().iter().map(|policy| v1::Policy {
-        selector: Some(v1::Selector {
-            group: match &policy.selector {
-                Selector::Fleet => None,
-                Selector::Group(group) => Some(group.clone()),
-            },
-        }),
-        tuning: Some(policy.tuning.into()),
-    });
-    v1::PolicySet {
-        revision: policies.revision(),
-        policies: all.collect(),
-    }
 }
 
 /// `ended` marks the stream's last message even when some still wait.

@@ -20,7 +20,7 @@ pub(super) fn get(parts: &Parts) -> v1::GetStatusResponse {
             tuning: Some(
                 Revised {
                     revision: policies.revision(),
-                    tuning: in_force(&policies, &Selector::Group(group.clone())),
+                    tuning: in_force(&policies, &Selector::group(group.clone())),
                 }
                 .into(),
             ),

@@ -1,19 +1,19 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use fleetbeat_liveness::policy::{Attributes, Because, Selector};
+use fleetbeat_liveness::policy::{Attributes, Because, Effective, PolicySet};
 use fleetbeat_liveness::tuning::Tuning;
 use fleetbeat_proto::v1;
 use tonic::Request;
-use tracing::Instrument as _;
+use tracing::{Instrument as _, Span};
 use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 
 use super::super::Trouble;
 use super::super::door::{Caller, Peer};
-use super::{Parts, agents, find, message};
+use super::{Parts, agents, find, message, policies};
 use crate::store::Class;
 use crate::telemetry::{TRACED, parent_of, traceparent};
-use crate::tuning::{Author, Change, Changed, Failed, Partial, Terms, Wish, check_group};
+use crate::tuning::{Author, Change, Changed, Failed, Partial, Terms, Which, Wish, check_group};
 
 const REVISIONS: u32 = 50;
 
@@ -42,44 +42,61 @@ pub(super) fn get(
     let effective = attributes.map(|attributes| policies.effective(&attributes));
     let because = effective
         .as_ref()
-        .map(|effective| match &effective.because {
-            Because::Policy(_) => {
-                format!("{} in revision {}", effective.because, policies.revision())
-            }
-            Because::Default => effective.because.to_string(),
-        });
+        .map(|effective| because(effective, &policies));
     Ok(v1::GetTuningResponse {
-        policies: Some(message::policy_set(&policies)),
+        policies: Some(policies::to_wire(&policies)),
         defaults: Some(Tuning::default().into()),
+        sources: effective
+            .as_ref()
+            .map(policies::sources)
+            .unwrap_or_default(),
         effective: effective.map(|effective| effective.tuning.into()),
         effective_because: because.unwrap_or_default(),
     })
+}
+
+/// `policy group-web in revision 7; adaptive of policy radio yields: …`
+fn because(effective: &Effective, policies: &PolicySet) -> String {
+    let nobody = effective
+        .sources
+        .each()
+        .all(|(_, because)| *because == Because::Default);
+    let mut text = effective.sources.to_string();
+    if !nobody {
+        text = format!("{text} in revision {}", policies.revision());
+    }
+    if effective.staged {
+        text.push_str(", where a rollout has brought its candidate");
+    }
+    for lost in &effective.yields {
+        text = format!("{text}; {lost}");
+    }
+    text
 }
 
 pub(super) async fn set(
     parts: &Parts,
     request: Request<v1::SetTuningRequest>,
 ) -> Result<v1::SetTuningResponse, Trouble> {
-    let span = tracing::info_span!(
-        target: TRACED,
-        "fleetbeat.v1.FleetService/SetTuning",
-        otel.kind = "server"
-    );
-    let mut author = author(&request, &span)?;
+    let (span, author) = accept("SetTuning", &request)?;
     let request = request.into_inner();
     let terms = Terms {
         expected: request.expected_revision,
         dry_run: request.dry_run,
+        force: request.force,
     };
-    let selector = match request.selector.and_then(|selector| selector.group) {
-        None => Selector::Fleet,
-        Some(group) => Selector::Group(group),
+    let named = (!request.policy.is_empty()).then_some(request.policy);
+    let selector = request.selector.map(policies::selector).transpose()?;
+    let which = match named {
+        Some(name) => Which::Named(name, selector),
+        None => Which::Of(selector.unwrap_or_default()),
     };
     let change = match (request.remove, request.tuning) {
-        (true, _) => Change::Unset { selector },
+        (true, _) => Change::Unset { which },
         (false, Some(tuning)) if tuning != v1::Tuning::default() => Change::Set {
-            selector,
+            which,
             tuning: partial(tuning),
+            expires_at: request.expires_unix_us.map(policies::moment),
         },
         (false, _) => {
             return Err(Trouble::Wrong(
@@ -88,38 +105,76 @@ pub(super) async fn set(
             ));
         }
     };
-    author.reason = request.reason;
-    let changed = parts
-        .desk
-        .change(Wish::Change(change), author, terms)
-        .instrument(span)
-        .await;
-    Ok(answer(&changed.map_err(trouble)?))
+    change_it(
+        parts,
+        Wish::Change(change),
+        (author, request.reason),
+        terms,
+        span,
+    )
+    .await
+}
+
+pub(super) async fn apply(
+    parts: &Parts,
+    request: Request<v1::ApplyPoliciesRequest>,
+) -> Result<v1::SetTuningResponse, Trouble> {
+    let (span, author) = accept("ApplyPolicies", &request)?;
+    let request = request.into_inner();
+    let terms = Terms {
+        expected: request.expected_revision,
+        dry_run: request.dry_run,
+        force: request.force,
+    };
+    let policies = request.policies.ok_or_else(|| {
+        Trouble::Wrong("no policies: send an empty set to remove all of them".to_owned())
+    })?;
+    let policies = policies::from_wire(policies)?;
+    let wish = Wish::Change(Change::Replace { policies });
+    change_it(parts, wish, (author, request.reason), terms, span).await
 }
 
 pub(super) async fn rollback(
     parts: &Parts,
     request: Request<v1::RollbackTuningRequest>,
 ) -> Result<v1::SetTuningResponse, Trouble> {
-    let span = tracing::info_span!(
-        target: TRACED,
-        "fleetbeat.v1.FleetService/RollbackTuning",
-        otel.kind = "server"
-    );
-    let mut author = author(&request, &span)?;
+    let (span, author) = accept("RollbackTuning", &request)?;
     let request = request.into_inner();
     let terms = Terms {
         expected: request.expected_revision,
         dry_run: request.dry_run,
+        force: request.force,
     };
-    author.reason = request.reason;
     let wish = Wish::Rollback(request.to_revision);
+    change_it(parts, wish, (author, request.reason), terms, span).await
+}
+
+async fn change_it(
+    parts: &Parts,
+    wish: Wish,
+    (author, reason): (Author, String),
+    terms: Terms,
+    span: Span,
+) -> Result<v1::SetTuningResponse, Trouble> {
+    let author = Author { reason, ..author };
     let changed = parts
         .desk
         .change(wish, author, terms)
         .instrument(span)
         .await;
-    Ok(answer(&changed.map_err(trouble)?))
+    Ok(answer(changed.map_err(trouble)?))
+}
+
+/// The span of a change, and who asks for it.
+fn accept<T>(call: &str, request: &Request<T>) -> Result<(Span, Author), Trouble> {
+    let span = tracing::info_span!(
+        target: TRACED,
+        "operator call",
+        otel.name = format!("fleetbeat.v1.FleetService/{call}"),
+        otel.kind = "server"
+    );
+    let author = author(request, &span)?;
+    Ok((span, author))
 }
 
 fn partial(tuning: v1::Tuning) -> Partial {
@@ -150,20 +205,34 @@ fn author<T>(request: &Request<T>, span: &tracing::Span) -> Result<Author, Troub
     })
 }
 
-fn answer(changed: &Changed) -> v1::SetTuningResponse {
+fn answer(changed: Changed) -> v1::SetTuningResponse {
+    let (before, after) = changed.beats_per_second;
     v1::SetTuningResponse {
         revision: changed.revision,
-        policies: Some(message::policy_set(&changed.policies)),
+        policies: Some(policies::to_wire(&changed.policies)),
         before: Some(changed.before.into()),
         after: Some(changed.after.into()),
         targets: changed.targets,
+        changes: changed.changes,
+        beats_per_second_before: before,
+        beats_per_second_after: after,
+        exceeded: changed.exceeded,
     }
 }
 
 fn trouble(failed: Failed) -> Trouble {
     match failed {
         Failed::Wrong(wrong) => Trouble::Wrong(wrong.to_string()),
-        Failed::MovedOn { expected, newest } => Trouble::MovedOn { expected, newest },
+        Failed::MovedOn {
+            expected,
+            newest,
+            since,
+        } => Trouble::MovedOn {
+            expected,
+            newest,
+            since,
+        },
+        Failed::Exceeds(limits) => Trouble::Exceeds(limits),
         Failed::NoRevision(revision) => Trouble::NotFound(format!(
             "there is no revision {revision}; `fleetbeat tune history` shows those there are"
         )),
