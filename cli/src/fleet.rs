@@ -111,6 +111,14 @@ impl Fleet {
         change(&self.server, tried, self.client.set_tuning(request)).await
     }
 
+    pub(crate) async fn apply_policies(
+        &mut self,
+        request: v1::ApplyPoliciesRequest,
+    ) -> Result<v1::SetTuningResponse, Failure> {
+        let tried = request.dry_run;
+        change(&self.server, tried, self.client.apply_policies(request)).await
+    }
+
     pub(crate) async fn rollback_tuning(
         &mut self,
         request: v1::RollbackTuningRequest,

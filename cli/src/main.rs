@@ -10,6 +10,7 @@ mod failure;
 mod fleet;
 mod format;
 mod output;
+mod policy_file;
 mod settings;
 mod table;
 mod view;

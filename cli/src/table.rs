@@ -15,6 +15,4 @@ pub(crate) use incident::incidents;
 pub(crate) use plan::plan;
 pub(crate) use preset::presets;
 pub(crate) use status::status;
-pub(crate) use tuning::{
-    changes, outcome, policies, progress, progress_brief, progress_line, revisions,
-};
+pub(crate) use tuning::{outcome, policies, progress, progress_brief, progress_line, revisions};

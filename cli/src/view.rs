@@ -25,7 +25,7 @@ pub(crate) use plan::Plan;
 pub(crate) use preset::Presets;
 pub(crate) use status::{Judge, Recorder, Status};
 pub(crate) use tuning::{
-    Change, Outcome, Policies, Policy, Progress, Revised, Revision, Revisions, Tuning,
+    Outcome, Policies, Policy, Progress, Revised, Revision, Revisions, Tuning,
 };
 
 use crate::format;

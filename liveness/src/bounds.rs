@@ -51,8 +51,8 @@ pub enum Breach {
     #[error("silence would be tolerated for {given:?}, above the fleet's ceiling of {most:?}")]
     DeadlineAboveCeiling { given: Duration, most: Duration },
     #[error(
-        "{members} members would send {given:.0} heartbeats per second, above the fleet's ceiling of \
-         {most:.0}: intervals of {factor:.2} times theirs would fit"
+        "{members} members would send {given:.1} heartbeats per second, above the fleet's ceiling of \
+         {most:.1}: intervals of {factor:.2} times theirs would fit"
     )]
     BeatsAboveCeiling {
         members: u64,

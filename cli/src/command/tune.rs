@@ -1,5 +1,6 @@
-mod apply;
+mod file;
 mod history;
+mod how;
 mod meter;
 mod parts;
 mod plan;
@@ -25,6 +26,9 @@ pub(crate) enum Command {
     Plan(plan::Args),
     Set(set::Set),
     Unset(set::Unset),
+    Export(file::Export),
+    Diff(file::Diff),
+    Apply(file::Apply),
     Rollback(set::Rollback),
     Watch(watch::Args),
     History(history::Args),
@@ -41,6 +45,9 @@ pub(crate) async fn run(
         Command::Plan(args) => plan::run(&args, output),
         Command::Set(set) => set::set(set, settings, output).await,
         Command::Unset(unset) => set::unset(unset, settings, output).await,
+        Command::Export(args) => file::export(&args, settings, output).await,
+        Command::Diff(args) => file::diff(args, settings, output).await,
+        Command::Apply(args) => file::apply(args, settings, output).await,
         Command::Rollback(rollback) => set::rollback(rollback, settings, output).await,
         Command::Watch(args) => watch::run(&args, settings, output).await,
         Command::History(args) => history::run(&args, settings, output).await,

@@ -1,10 +1,10 @@
 use super::grid::{Field, Grid, Tone, optional};
 use crate::format::{NONE, clean, exact, plural, rough, second};
 use crate::output::Style;
-use crate::view::{Change, Outcome, Policies, Policy, Progress, Revisions, Tuning};
+use crate::view::{Outcome, Policies, Policy, Progress, Revisions, Tuning};
 
-/// Name of the selector without a group.
-const FLEET: &str = "(fleet)";
+/// What applies where no policy speaks.
+const BUILT_IN: &str = "(built-in)";
 
 /// T, N, W and D as cells.
 pub(super) fn parts(tuning: Option<Tuning>) -> [Field; 4] {
@@ -18,20 +18,15 @@ pub(super) fn parts(tuning: Option<Tuning>) -> [Field; 4] {
 
 /// `1m2s`, in adaptive mode with the most that it may become: `1m2s…2m4s`.
 fn deadline(tuning: Tuning) -> Option<String> {
-    let least = exact(tuning.deadline_ns?);
-    Some(match tuning.deadline_at_most_ns {
-        Some(most) if tuning.adaptive => format!("{least}…{}", exact(most)),
-        _ => least,
-    })
+    patience(tuning.deadline_ns, tuning.deadline_at_most_ns)
 }
 
-/// What is beside T, N and W: `fixed`, `adaptive`, or `lease, pong every 5`.
-fn mode(tuning: Tuning) -> String {
-    match (tuning.adaptive, tuning.pong_every) {
-        (true, _) => "adaptive".to_owned(),
-        (false, 1) => "fixed".to_owned(),
-        (false, k) => format!("lease, pong every {k}"),
-    }
+fn patience(least: Option<u64>, most: Option<u64>) -> Option<String> {
+    let least = least?;
+    Some(match most {
+        Some(most) if most > least => format!("{}…{}", exact(least), exact(most)),
+        Some(_) | None => exact(least),
+    })
 }
 
 /// `T 20s, N 3, W 2s, D 1m2s`
@@ -48,22 +43,17 @@ pub(super) fn sentence(tuning: &Tuning) -> String {
 
 /// `fleetbeat tune show`
 pub(crate) fn policies(policies: &Policies, style: Style) -> String {
-    let mut grid = Grid::new(style, &["POLICY", "T>", "N>", "W>", "D>", "MODE"]);
-    let mut row = |name: &str, tuning| {
-        let [t, n, w, d] = parts(tuning);
-        grid.row([name.into(), t, n, w, d, optional(tuning.map(mode))]);
-    };
-    let fleet_has_one = policies
-        .policies
-        .iter()
-        .any(|policy| policy.group.is_none());
-    if !fleet_has_one {
-        row("(default)", policies.defaults);
+    let mut sections = vec![
+        format!("revision {}", policies.revision),
+        list(&policies.policies, policies.defaults, style),
+    ];
+    if let Some(staged) = &policies.staged {
+        sections.push(format!(
+            "candidate, which {:.2} % of the agents have instead",
+            staged.share * 100.0
+        ));
+        sections.push(list(&staged.policies, policies.defaults, style));
     }
-    for Policy { group, tuning } in &policies.policies {
-        row(group.as_deref().unwrap_or(FLEET), Some(*tuning));
-    }
-    let mut sections = vec![format!("revision {}", policies.revision), grid.text()];
     if let Some(effective) = &policies.effective {
         let because = policies
             .effective_because
@@ -79,16 +69,108 @@ pub(crate) fn policies(policies: &Policies, style: Style) -> String {
     sections.join("\n\n")
 }
 
-/// One line per selector, with an arrow where a part moves.
-pub(crate) fn changes(changes: &[Change]) -> String {
-    let line = |change: &Change| {
-        let name = change
-            .group
-            .as_deref()
-            .map_or_else(|| FLEET.to_owned(), clean);
-        format!("{name}: {}", moved(change.before, change.after))
+/// Policies in order, under what applies without them.
+fn list(policies: &[Policy], defaults: Option<Tuning>, style: Style) -> String {
+    let header = [
+        "POLICY",
+        "FOR",
+        "T>",
+        "N>",
+        "W>",
+        "D>",
+        "PONG EVERY>",
+        "ADAPTIVE",
+        "UNTIL",
+    ];
+    let mut grid = Grid::new(style, &header);
+    let switch = |on: bool| if on { "on" } else { "off" };
+    let [t, n, w, d] = parts(defaults);
+    grid.row([
+        BUILT_IN.into(),
+        "everybody".into(),
+        t,
+        n,
+        w,
+        d,
+        optional(defaults.map(|tuning| tuning.pong_every)),
+        optional(defaults.map(|tuning| switch(tuning.adaptive))),
+        optional(None::<u8>),
+    ]);
+    for policy in policies {
+        grid.row([
+            policy.name.as_str().into(),
+            whom(policy).into(),
+            optional(policy.interval_ns.map(exact)),
+            optional(policy.misses),
+            optional(policy.timeout_ns.map(exact)),
+            optional(patience(policy.deadline_ns, policy.deadline_at_most_ns)),
+            optional(policy.pong_every),
+            optional(policy.adaptive.map(switch)),
+            optional(policy.expires_at.map(|at| second(at.0))),
+        ]);
+    }
+    grid.text()
+}
+
+/// `group edge, zone=b1|b2, 3 agents`
+fn whom(policy: &Policy) -> String {
+    let group = policy.group.iter().map(|group| format!("group {group}"));
+    let labels = policy
+        .labels
+        .iter()
+        .map(|(key, values)| format!("{key}={}", values.join("|")));
+    let agents = match policy.agent_ids.len() {
+        0 => None,
+        n => Some(plural(n as u64, "agent")),
     };
-    changes.iter().map(line).collect::<Vec<_>>().join("\n")
+    let parts: Vec<String> = group.chain(labels).chain(agents).collect();
+    if parts.is_empty() {
+        return "everybody".to_owned();
+    }
+    parts.join(", ")
+}
+
+/// What became of a request to change, before anything is waited for.
+pub(crate) fn outcome(outcome: &Outcome) -> String {
+    let mut lines: Vec<String> = outcome.changes.iter().map(|line| clean(line)).collect();
+    if outcome.before != outcome.after {
+        lines.push(format!(
+            "in force: {}",
+            moved(outcome.before, outcome.after)
+        ));
+    }
+    let (before, after) = (
+        outcome.beats_per_second_before,
+        outcome.beats_per_second_after,
+    );
+    if (after - before).abs() > 0.005 * before.max(after) {
+        lines.push(format!(
+            "load: {before:.1} → {after:.1} heartbeats/s expected of all known agents"
+        ));
+    }
+    let exceeded = outcome.exceeded.iter().map(|limit| {
+        let how = if outcome.dry_run {
+            "needs --force"
+        } else {
+            "forced"
+        };
+        format!("{how}: {}", clean(limit))
+    });
+    lines.extend(exceeded);
+    let targets = plural(outcome.targets, "live agent");
+    lines.push(
+        match (
+            outcome.revision,
+            outcome.dry_run,
+            outcome.changes.is_empty(),
+        ) {
+            (None, _, true) => "no revision made: that is already in force".to_owned(),
+            (None, true, false) => format!("dry run: nothing is changed, it would go to {targets}"),
+            (None, false, false) => "no revision made".to_owned(),
+            (Some(revision), _, _) => format!("revision {revision} made, it goes to {targets}"),
+        },
+    );
+    lines.join("\n")
 }
 
 fn moved(before: Option<Tuning>, after: Option<Tuning>) -> String {
@@ -123,16 +205,6 @@ fn moved(before: Option<Tuning>, after: Option<Tuning>) -> String {
         }));
     }
     parts.join(", ")
-}
-
-/// What became of a request to change, before anything is waited for.
-pub(crate) fn outcome(outcome: &Outcome) -> String {
-    let targets = plural(outcome.targets, "live agent");
-    match (outcome.revision, outcome.dry_run) {
-        (None, true) => format!("dry run: nothing is changed, it would go to {targets}"),
-        (None, false) => "no revision made: that is already in force".to_owned(),
-        (Some(revision), _) => format!("revision {revision} made, it goes to {targets}"),
-    }
 }
 
 /// How far a push is, on one line.
@@ -240,27 +312,13 @@ mod tests {
 
     #[test]
     fn only_what_moves_has_an_arrow() {
-        let change = Change {
-            group: Some("edge".to_owned()),
-            before: Some(tuning(20 * S, 2 * S)),
-            after: Some(tuning(5 * S, 2 * S)),
-        };
         assert_eq!(
-            changes(&[change]),
-            "edge: T 20s → 5s, N 3, W 2s, D 1m2s → 17s"
+            moved(Some(tuning(20 * S, 2 * S)), Some(tuning(5 * S, 2 * S))),
+            "T 20s → 5s, N 3, W 2s, D 1m2s → 17s"
         );
-    }
-
-    #[test]
-    fn a_selector_without_a_group_is_the_fleet() {
-        let change = Change {
-            group: None,
-            before: None,
-            after: Some(tuning(S, S)),
-        };
         assert_eq!(
-            changes(&[change]),
-            "(fleet): T - → 1s, N - → 3, W - → 1s, D - → 4s"
+            moved(None, Some(tuning(S, S))),
+            "T - → 1s, N - → 3, W - → 1s, D - → 4s"
         );
     }
 
@@ -270,12 +328,7 @@ mod tests {
             pong_every: 5,
             ..tuning(S, S)
         };
-        let change = Change {
-            group: None,
-            before: Some(tuning(S, S)),
-            after: Some(lease),
-        };
-        assert!(changes(&[change]).ends_with("pong every 1 → 5"));
+        assert!(moved(Some(tuning(S, S)), Some(lease)).ends_with("pong every 1 → 5"));
         assert!(sentence(&lease).ends_with("a pong for every 5 pings"));
     }
 
@@ -286,13 +339,35 @@ mod tests {
             deadline_at_most_ns: Some(8 * S),
             ..tuning(S, S)
         };
-        let change = Change {
-            group: None,
-            before: Some(tuning(S, S)),
-            after: Some(adaptive),
-        };
-        assert!(changes(&[change]).ends_with("D 4s → 4s…8s, adaptive off → on"));
+        let moved = moved(Some(tuning(S, S)), Some(adaptive));
+        assert!(moved.ends_with("D 4s → 4s…8s, adaptive off → on"));
         assert_eq!(sentence(&adaptive), "T 1s, N 3, W 1s, D 4s…8s, adaptive");
+    }
+
+    #[test]
+    fn limits_that_a_change_exceeds_are_told() {
+        let mut dry = Outcome {
+            revision: None,
+            dry_run: true,
+            changes: vec!["fleet: set to T=1s N=3 W=1s".to_owned()],
+            before: None,
+            after: None,
+            targets: 2,
+            beats_per_second_before: 100.0,
+            beats_per_second_after: 2_000.0,
+            exceeded: vec!["interval 1s is below the fleet's floor of 5s".to_owned()],
+            progress: None,
+        };
+        assert_eq!(
+            outcome(&dry),
+            "fleet: set to T=1s N=3 W=1s\n\
+             load: 100.0 → 2000.0 heartbeats/s expected of all known agents\n\
+             needs --force: interval 1s is below the fleet's floor of 5s\n\
+             dry run: nothing is changed, it would go to 2 live agents"
+        );
+        dry.dry_run = false;
+        dry.revision = Some(4);
+        assert!(outcome(&dry).contains("\nforced: interval 1s is below"));
     }
 
     #[test]

@@ -1,3 +1,5 @@
+use std::collections::BTreeMap;
+
 use fleetbeat_liveness as liveness;
 use fleetbeat_proto::{nanos, v1};
 use serde::Serialize;
@@ -64,68 +66,152 @@ impl Revised {
 #[derive(Debug, Serialize)]
 pub(crate) struct Policies {
     pub(crate) revision: u64,
+    /// In order: of several that give an agent the same value the last one holds.
     pub(crate) policies: Vec<Policy>,
+    /// What a part of the agents has instead, while a rollout is on its way.
+    pub(crate) staged: Option<Staged>,
     /// Where no policy speaks.
     pub(crate) defaults: Option<Tuning>,
     /// For the agent or group that was asked for.
     pub(crate) effective: Option<Revised>,
     pub(crate) effective_because: Option<String>,
+    pub(crate) sources: Vec<Source>,
 }
 
-/// What one selector gets. No group is the whole fleet.
+/// Policies of a candidate.
+#[derive(Debug, Serialize)]
+pub(crate) struct Staged {
+    /// Of all agents by their hash, which is about that of members.
+    pub(crate) share: f64,
+    pub(crate) policies: Vec<Policy>,
+}
+
+/// What one policy gives whom.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Policy {
+    pub(crate) name: String,
+    /// All that is set must be met.
     pub(crate) group: Option<String>,
-    #[serde(flatten)]
-    pub(crate) tuning: Tuning,
+    pub(crate) agent_ids: Vec<String>,
+    pub(crate) labels: BTreeMap<String, Vec<String>>,
+    pub(crate) interval_ns: Option<u64>,
+    pub(crate) misses: Option<u32>,
+    pub(crate) timeout_ns: Option<u64>,
+    /// D; none when the policy gives no T, N and W.
+    pub(crate) deadline_ns: Option<u64>,
+    /// 2·D when the policy is adaptive, else D.
+    pub(crate) deadline_at_most_ns: Option<u64>,
+    pub(crate) pong_every: Option<u32>,
+    pub(crate) adaptive: Option<bool>,
+    /// When it goes by itself.
+    pub(crate) expires_at: Option<Time>,
+}
+
+/// Where one value comes from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct Source {
+    /// `T, N, W`, `pong_every` or `adaptive`.
+    pub(crate) value: String,
+    /// No policy is the built-in default.
+    pub(crate) policy: Option<String>,
+    /// Why another policy's value is not in force.
+    pub(crate) yielded: Option<String>,
 }
 
 impl Policies {
     pub(crate) fn from_wire(wire: v1::GetTuningResponse) -> Self {
         let set = wire.policies.unwrap_or_default();
+        let policies =
+            |policies: Vec<v1::Policy>| policies.into_iter().map(Policy::from_wire).collect();
+        let source = |source: v1::ValueSource| Source {
+            value: source.value,
+            policy: super::told(source.policy),
+            yielded: super::told(source.yielded),
+        };
         Self {
             revision: set.revision,
-            policies: set
-                .policies
-                .into_iter()
-                .filter_map(Policy::from_wire)
-                .collect(),
+            policies: policies(set.policies),
+            staged: set.staged.map(|staged| Staged {
+                share: share(staged.reach),
+                policies: policies(staged.policies),
+            }),
             defaults: Tuning::of(wire.defaults.as_ref()),
             effective: Revised::of(wire.effective.as_ref()),
             effective_because: super::told(wire.effective_because),
+            sources: wire.sources.into_iter().map(source).collect(),
         }
     }
 }
 
+#[expect(clippy::cast_precision_loss, reason = "a share needs no 64 bits")]
+fn share(reach: u64) -> f64 {
+    reach as f64 / u64::MAX as f64
+}
+
 impl Policy {
-    pub(crate) fn from_wire(wire: v1::Policy) -> Option<Self> {
-        let tuning = Tuning::of(wire.tuning.as_ref())?;
-        Some(Self {
-            group: wire.selector.and_then(|selector| selector.group),
-            tuning,
-        })
+    pub(crate) fn from_wire(wire: v1::Policy) -> Self {
+        let selector = wire.selector.unwrap_or_default();
+        let tuning = wire.tuning.unwrap_or_default();
+        let labels = selector
+            .labels
+            .into_iter()
+            .map(|(key, of)| (key, of.values));
+        let whole = Tuning::from_wire(&tuning);
+        Self {
+            name: wire.name,
+            group: selector.group,
+            agent_ids: selector.agent_ids,
+            labels: labels.collect(),
+            interval_ns: tuning.interval_ns,
+            misses: tuning.misses,
+            timeout_ns: tuning.timeout_ns,
+            deadline_ns: whole.and_then(|tuning| tuning.deadline_ns),
+            deadline_at_most_ns: whole.and_then(|tuning| tuning.deadline_at_most_ns),
+            pong_every: tuning.pong_every,
+            adaptive: tuning.adaptive,
+            expires_at: wire.expires_unix_us.map(Time),
+        }
     }
 }
 
-/// What a selector had and has. No group is the whole fleet.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(crate) struct Change {
-    pub(crate) group: Option<String>,
-    pub(crate) before: Option<Tuning>,
-    pub(crate) after: Option<Tuning>,
-}
-
-/// `fleetbeat tune set`, `unset`, `rollback`
+/// `fleetbeat tune set`, `unset`, `apply`, `diff`, `rollback`
 #[derive(Debug, Serialize)]
 pub(crate) struct Outcome {
     /// The revision made; none for a dry run or when nothing would change.
     pub(crate) revision: Option<u64>,
     pub(crate) dry_run: bool,
-    pub(crate) changes: Vec<Change>,
+    /// A line per policy.
+    pub(crate) changes: Vec<String>,
+    /// For an agent that just meets the selector; for whole sets, one that only the policies of the whole
+    /// fleet speak of.
+    pub(crate) before: Option<Tuning>,
+    pub(crate) after: Option<Tuning>,
     /// Live agents to which the value goes.
     pub(crate) targets: u64,
+    /// Expected of all known agents.
+    pub(crate) beats_per_second_before: f64,
+    pub(crate) beats_per_second_after: f64,
+    /// Limits of the fleet that the change exceeds.
+    pub(crate) exceeded: Vec<String>,
     /// Where the push ended; none when it was not waited for.
     pub(crate) progress: Option<Progress>,
+}
+
+impl Outcome {
+    pub(crate) fn from_wire(wire: v1::SetTuningResponse, dry_run: bool) -> Self {
+        Self {
+            revision: wire.revision,
+            dry_run,
+            changes: wire.changes,
+            before: Tuning::of(wire.before.as_ref()),
+            after: Tuning::of(wire.after.as_ref()),
+            targets: wire.targets,
+            beats_per_second_before: wire.beats_per_second_before,
+            beats_per_second_after: wire.beats_per_second_after,
+            exceeded: wire.exceeded,
+            progress: None,
+        }
+    }
 }
 
 /// `fleetbeat tune watch`, and the end of `tune set`

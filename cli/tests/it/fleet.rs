@@ -1,6 +1,6 @@
 //! A fleet service with just enough behind it: canned answers, and policies that really change.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{SocketAddr, TcpListener};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -51,13 +51,12 @@ pub(crate) struct State {
     pub(crate) failure: Option<Status>,
     /// Policies by revision; the last is in force.
     pub(crate) policies: BTreeMap<u64, Policies>,
-    /// How often another operator is faster.
-    pub(crate) rivals: u32,
     pub(crate) targets: u64,
     pub(crate) calls: Vec<&'static str>,
     pub(crate) lists: Vec<v1::ListAgentsRequest>,
     pub(crate) watches: Vec<v1::WatchEventsRequest>,
     pub(crate) sets: Vec<v1::SetTuningRequest>,
+    pub(crate) applied: Vec<v1::ApplyPoliciesRequest>,
 }
 
 impl Default for State {
@@ -73,12 +72,12 @@ impl Default for State {
             history_unavailable: String::new(),
             failure: None,
             policies: BTreeMap::from([(7, Policies::from([(None, default_tuning())]))]),
-            rivals: 0,
             targets: 0,
             calls: vec![],
             lists: vec![],
             watches: vec![],
             sets: vec![],
+            applied: vec![],
         }
     }
 }
@@ -102,17 +101,16 @@ impl State {
         expected: Option<u64>,
         dry_run: bool,
     ) -> Result<v1::SetTuningResponse, Status> {
-        if self.rivals > 0 {
-            self.rivals -= 1;
-            let (newest, policies) = self.newest();
-            self.policies.insert(newest + 1, policies);
-        }
         let (newest, before) = self.newest();
         if expected.is_some_and(|expected| expected != newest) {
             return Err(Status::failed_precondition(format!(
                 "the newest revision is {newest}"
             )));
         }
+        let groups = before.keys().chain(after.keys());
+        let changes = groups.filter(|group| before.get(*group) != after.get(*group));
+        let changes = changes.map(|group| format!("{}: another value", name(group.as_deref())));
+        let changes: BTreeSet<String> = changes.collect();
         let made = *after != before && !dry_run;
         if made {
             self.policies.insert(newest + 1, after.clone());
@@ -121,9 +119,14 @@ impl State {
             revision: made.then_some(newest + 1),
             policies: Some(wire(newest, after)),
             targets: if *after == before { 0 } else { self.targets },
+            changes: changes.into_iter().collect(),
             ..v1::SetTuningResponse::default()
         })
     }
+}
+
+fn name(group: Option<&str>) -> String {
+    group.map_or_else(|| "fleet".to_owned(), |group| format!("group-{group}"))
 }
 
 fn wire(revision: u64, policies: &Policies) -> v1::PolicySet {
@@ -133,7 +136,8 @@ fn wire(revision: u64, policies: &Policies) -> v1::PolicySet {
             ..v1::Selector::default()
         }),
         tuning: Some(*tuning),
-        ..v1::Policy::default()
+        name: name(group.as_deref()),
+        expires_unix_us: None,
     };
     v1::PolicySet {
         revision,
@@ -335,13 +339,22 @@ impl FleetService for Service {
         let mut state = self.enter("set_tuning", &request)?;
         let request = request.into_inner();
         state.sets.push(request.clone());
-        let group = request.selector.unwrap().group;
+        let group = request.selector.unwrap_or_default().group;
         let (_, before) = state.newest();
         let mut after = before.clone();
         if request.remove {
             after.remove(&group);
         } else {
-            after.insert(group.clone(), request.tuning.unwrap());
+            let was = State::value(&before, group.as_ref());
+            let said = request.tuning.unwrap();
+            let filled = v1::Tuning {
+                interval_ns: said.interval_ns.or(was.interval_ns),
+                misses: said.misses.or(was.misses),
+                timeout_ns: said.timeout_ns.or(was.timeout_ns),
+                pong_every: said.pong_every.or(was.pong_every),
+                adaptive: said.adaptive.or(was.adaptive),
+            };
+            after.insert(group.clone(), filled);
         }
         let answer = state.commit(&after, request.expected_revision, request.dry_run)?;
         Ok(Response::new(v1::SetTuningResponse {
@@ -355,8 +368,14 @@ impl FleetService for Service {
         &self,
         request: Request<v1::ApplyPoliciesRequest>,
     ) -> Result<Response<v1::SetTuningResponse>, Status> {
-        drop(self.enter("apply_policies", &request)?);
-        Err(Status::unimplemented("not asked for"))
+        let mut state = self.enter("apply_policies", &request)?;
+        let request = request.into_inner();
+        state.applied.push(request.clone());
+        let policies = request.policies.unwrap().policies.into_iter();
+        let after = policies.map(|policy| (policy.selector.unwrap().group, policy.tuning.unwrap()));
+        state
+            .commit(&after.collect(), request.expected_revision, request.dry_run)
+            .map(Response::new)
     }
 
     async fn rollback_tuning(

@@ -3,7 +3,7 @@
 use fleetbeat_proto::v1;
 use serde_json::json;
 
-use crate::fleet::{Fleet, SECOND, State, default_tuning, tuning};
+use crate::fleet::{Fleet, SECOND, State};
 use crate::run::{Run, bare, fleetbeat};
 
 fn set(fleet: &Fleet, parts: &[&str]) -> Run {
@@ -57,14 +57,23 @@ fn presets_are_listed_without_a_server_with_the_error_that_each_prefers() {
 fn a_preset_is_set_for_a_group_and_its_parts_give_way_to_what_is_said() {
     let fleet = Fleet::start(State::default());
     set(&fleet, &["--preset", "device-gateway"]).must_exit(0);
-    assert_eq!(sent(&fleet), tuning(60 * SECOND, 3, 10 * SECOND));
+    assert_eq!(sent(&fleet), cadence(60 * SECOND, 3, 10 * SECOND));
     set(&fleet, &["--preset", "device-gateway", "--misses", "5"]).must_exit(0);
-    assert_eq!(sent(&fleet), tuning(60 * SECOND, 5, 10 * SECOND));
+    assert_eq!(sent(&fleet), cadence(60 * SECOND, 5, 10 * SECOND));
     let run = set(&fleet, &["--preset", "devices"]).must_exit(2);
     assert!(
         run.err.contains("mobile-messaging, web, device-gateway"),
         "{run:?}"
     );
+}
+
+fn cadence(interval_ns: u64, misses: u32, timeout_ns: u64) -> v1::Tuning {
+    v1::Tuning {
+        interval_ns: Some(interval_ns),
+        misses: Some(misses),
+        timeout_ns: Some(timeout_ns),
+        ..v1::Tuning::default()
+    }
 }
 
 /// Hard cases A10, A11.
@@ -78,13 +87,13 @@ fn modes_are_set_shown_and_refused_together() {
     );
     let adaptive = v1::Tuning {
         adaptive: Some(true),
-        ..default_tuning()
+        ..v1::Tuning::default()
     };
     assert_eq!(sent(&fleet), adaptive);
     let shown = fleetbeat(&fleet, &["tune", "show"]).must_exit(0);
-    assert!(shown.out.contains("1m2s…2m4s  adaptive"), "{shown:?}");
+    assert!(shown.out.contains("1m2s…2m4s           1  on"), "{shown:?}");
 
-    let run = set(&fleet, &["--pong-every", "5"]).must_exit(2);
+    let run = set(&fleet, &["--pong-every", "5", "--adaptive", "on"]).must_exit(2);
     assert!(
         run.err
             .contains("set pong_every to 1 instead of 5, or adaptive off"),
@@ -96,7 +105,7 @@ fn modes_are_set_shown_and_refused_together() {
         "{run:?}"
     );
     let shown = fleetbeat(&fleet, &["tune", "show"]).must_exit(0);
-    assert!(shown.out.contains("lease, pong every 5"), "{shown:?}");
+    assert!(shown.out.contains("1m2s           5  off"), "{shown:?}");
     let run = set(&fleet, &["--pong-every", "11"]).must_exit(2);
     assert!(run.err.contains("pong_every 11 is too large"), "{run:?}");
 }

@@ -54,7 +54,7 @@ fn without_a_terminal_each_change_is_a_line_on_standard_error() {
     let run = fleetbeat(&fleet, &SET).must_exit(0);
     assert_eq!(
         run.out,
-        "edge: T 20s → 10s, N 3, W 2s, D 1m2s → 32s\n\
+        "group-edge: another value\nin force: T 20s → 10s, N 3, W 2s, D 1m2s → 32s\n\
          revision 8 made, it goes to 3 live agents\n\
          revision 8: 3 of 3 applied, 0 refused, 0 lost, 0 superseded, 0 waiting; \
          ack p50 12ms, p99 80ms\n"
@@ -112,15 +112,23 @@ fn json_is_the_final_object_only() {
     let outcome = fleetbeat(&fleet, &args).must_exit(1).json();
     assert_eq!(
         keys(&outcome),
-        ["changes", "dry_run", "progress", "revision", "targets"]
+        [
+            "after",
+            "beats_per_second_after",
+            "beats_per_second_before",
+            "before",
+            "changes",
+            "dry_run",
+            "exceeded",
+            "progress",
+            "revision",
+            "targets"
+        ]
     );
     assert_eq!(outcome["revision"], 8);
     assert_eq!(outcome["progress"]["refusals"][0]["agent_name"], "web-3");
-    assert_eq!(keys(&outcome["changes"][0]), ["after", "before", "group"]);
-    assert_eq!(
-        outcome["changes"][0]["after"]["interval_ns"],
-        10_000_000_000_u64
-    );
+    assert_eq!(outcome["changes"], json!(["group-edge: another value"]));
+    assert_eq!(outcome["after"]["interval_ns"], 10_000_000_000_u64);
 }
 
 #[test]

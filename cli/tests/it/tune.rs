@@ -1,7 +1,7 @@
 use fleetbeat_proto::v1;
 use serde_json::json;
 
-use crate::fleet::{AT, Fleet, SECOND, State, default_tuning, tuning};
+use crate::fleet::{AT, Fleet, SECOND, State, tuning};
 use crate::run::{fleetbeat, keys};
 
 fn edge(interval_s: u64) -> State {
@@ -24,22 +24,11 @@ fn tune_show_lists_the_policies() {
         "\
 revision 8
 
-POLICY     T  N   W     D  MODE
-(fleet)  20s  3  2s  1m2s  fixed
-edge      5s  3  1s   16s  fixed
+POLICY      FOR           T  N   W     D  PONG EVERY  ADAPTIVE  UNTIL
+(built-in)  everybody   20s  3  2s  1m2s           1  off       -
+fleet       everybody   20s  3  2s  1m2s           1  off       -
+group-edge  group edge   5s  3  1s   16s           1  off       -
 "
-    );
-}
-
-#[test]
-fn tune_show_names_the_default_where_the_fleet_has_no_policy() {
-    let mut state = State::default();
-    state.policies.get_mut(&7).unwrap().clear();
-    let fleet = Fleet::start(state);
-    let run = fleetbeat(&fleet, &["tune", "show"]).must_exit(0);
-    assert!(
-        run.out.contains("(default)  20s  3  2s  1m2s  fixed\n"),
-        "{run:?}"
     );
 }
 
@@ -63,7 +52,9 @@ fn tune_show_tells_what_a_group_gets_and_why() {
             "effective",
             "effective_because",
             "policies",
-            "revision"
+            "revision",
+            "sources",
+            "staged"
         ]
     );
     assert_eq!(shown["policies"][0]["group"], json!(null));
@@ -71,74 +62,137 @@ fn tune_show_tells_what_a_group_gets_and_why() {
 }
 
 #[test]
-fn unsaid_parts_are_filled_and_the_revision_is_pinned() {
+fn only_what_is_said_is_sent_and_the_server_tells_what_moves() {
     let fleet = Fleet::start(edge(5));
-    let args = [
-        "tune",
-        "set",
-        "-g",
-        "edge",
-        "--interval",
-        "10s",
-        "--reason",
-        "why",
-        "--no-wait",
-    ];
-    let run = fleetbeat(&fleet, &args).must_exit(0);
+    let args = "tune set -g edge --interval 10s --reason why --no-wait";
+    let run = fleetbeat(&fleet, &args.split(' ').collect::<Vec<_>>()).must_exit(0);
     assert_eq!(
         run.out,
-        "edge: T 5s → 10s, N 3, W 1s, D 16s → 31s\nrevision 9 made, it goes to 0 live agents\n"
+        "group-edge: another value\nin force: T 5s → 10s, N 3, W 1s, D 16s → 31s\n\
+         revision 9 made, it goes to 0 live agents\n"
     );
     let request = fleet.state().sets[0].clone();
-    assert_eq!(request.tuning, Some(tuning(10 * SECOND, 3, SECOND)));
-    assert_eq!(request.expected_revision, Some(8));
+    let said = v1::Tuning {
+        interval_ns: Some(10 * SECOND),
+        ..v1::Tuning::default()
+    };
+    assert_eq!(request.tuning, Some(said));
+    assert_eq!((request.expected_revision, request.force), (None, false));
     assert_eq!(request.reason, "why");
 }
 
 #[test]
 fn the_fleet_is_named_to_be_changed() {
     let fleet = Fleet::start(edge(5));
-    let args = [
-        "tune",
-        "set",
-        "--fleet",
-        "--misses",
-        "4",
-        "--reason",
-        "why",
-        "--no-wait",
-    ];
-    fleetbeat(&fleet, &args).must_exit(0);
+    let args = "tune set --fleet --misses 4 --reason why --no-wait";
+    fleetbeat(&fleet, &args.split(' ').collect::<Vec<_>>()).must_exit(0);
     let request = fleet.state().sets[0].clone();
     assert_eq!(request.selector, Some(v1::Selector::default()));
-    assert_eq!(
-        request.tuning,
-        Some(v1::Tuning {
-            misses: Some(4),
-            ..default_tuning()
-        })
-    );
+    assert_eq!(request.policy, "");
+    let nobody = "tune set --misses 4 --reason why";
+    let run = fleetbeat(&fleet, &nobody.split(' ').collect::<Vec<_>>()).must_exit(2);
+    assert!(run.err.contains("--fleet"), "{run:?}");
 }
 
 #[test]
-fn a_value_that_does_not_fit_the_one_in_force_is_refused_before_it_is_sent() {
-    let fleet = Fleet::start(edge(5));
-    let args = [
-        "tune",
-        "set",
-        "-g",
-        "edge",
-        "--interval",
-        "500ms",
-        "--reason",
-        "why",
-    ];
-    let run = fleetbeat(&fleet, &args).must_exit(2);
-    assert!(
-        run.err.contains("timeout 1s is longer than interval 500ms"),
-        "{run:?}"
+fn named_policy_has_labels_and_agents_and_an_end() {
+    let agent = v1::Agent {
+        agent_id: "0198a0b0-0000-7000-8000-000000000001".to_owned(),
+        name: "web-1".to_owned(),
+        ..v1::Agent::default()
+    };
+    let fleet = Fleet::start(State {
+        details: Some(v1::GetAgentResponse {
+            agent: Some(agent.clone()),
+            ..v1::GetAgentResponse::default()
+        }),
+        ..edge(5)
+    });
+    let args = "tune set --policy hunt -g edge --label zone=b1,b2 --agent web-1 --interval 2s --for 2h \
+                --force --reason why --no-wait";
+    fleetbeat(&fleet, &args.split_whitespace().collect::<Vec<_>>()).must_exit(0);
+    let request = fleet.state().sets[0].clone();
+    let values = v1::LabelValues {
+        values: vec!["b1".to_owned(), "b2".to_owned()],
+    };
+    assert_eq!(
+        request.selector,
+        Some(v1::Selector {
+            group: Some("edge".to_owned()),
+            agent_ids: vec![agent.agent_id],
+            labels: [("zone".to_owned(), values)].into(),
+        })
     );
-    assert_eq!(fleet.state().calls, ["get_tuning"]);
+    assert_eq!((request.policy.as_str(), request.force), ("hunt", true));
+    assert_eq!(request.expires_in_ns, Some(7_200 * SECOND));
+    let again = "tune set --policy hunt --interval 3s --reason why --no-wait";
+    fleetbeat(&fleet, &again.split(' ').collect::<Vec<_>>()).must_exit(0);
+    let request = fleet.state().sets[1].clone();
+    assert_eq!((request.selector, request.expires_in_ns), (None, None));
+}
+
+#[test]
+fn labels_and_agents_need_a_name_for_their_policy() {
+    let fleet = Fleet::start(edge(5));
+    for args in [
+        "tune set --label zone=b1 --interval 2s --reason why",
+        "tune set --agent web-1 --interval 2s --reason why",
+    ] {
+        let run = fleetbeat(&fleet, &args.split(' ').collect::<Vec<_>>()).must_exit(2);
+        assert!(run.err.contains("--policy <NAME>"), "{run:?}");
+    }
+    assert_eq!(fleet.state().sets, []);
+}
+
+#[test]
+fn exported_file_applies_back_without_a_change_and_pins_its_revision() {
+    let fleet = Fleet::start(edge(5));
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("policies.toml");
+    let file = path.to_str().unwrap();
+    let exported = fleetbeat(&fleet, &["tune", "export"]).must_exit(0).out;
+    std::fs::write(&path, &exported).unwrap();
+    let same = fleetbeat(&fleet, &["tune", "diff", "-f", file]).must_exit(0);
+    assert_eq!(same.out, "no revision made: that is already in force\n");
+    let apply = ["tune", "apply", "-f", file, "-r", "why", "--no-wait"];
+    fleetbeat(&fleet, &apply).must_exit(0);
+    assert_eq!(fleet.state().applied[1].expected_revision, Some(8));
+
+    std::fs::write(&path, exported.replace("\"5s\"", "\"6s\"")).unwrap();
+    let differs = fleetbeat(&fleet, &["tune", "diff", "-f", file]).must_exit(1);
+    assert!(
+        differs.out.starts_with("group-edge: another value\n"),
+        "{differs:?}"
+    );
+    let made = fleetbeat(&fleet, &apply).must_exit(0);
+    assert!(
+        made.out
+            .ends_with("revision 9 made, it goes to 0 live agents\n"),
+        "{made:?}"
+    );
+    // The file still says 8.
+    let moved = fleetbeat(&fleet, &apply).must_exit(6);
+    assert!(moved.err.contains("the newest revision is 9"), "{moved:?}");
+    let exported = fleetbeat(&fleet, &["tune", "export", "--no-revision"]).must_exit(0);
+    assert!(!exported.out.contains("revision ="), "{exported:?}");
+}
+
+#[test]
+fn file_that_cannot_be_read_says_where_and_nothing_is_sent() {
+    let fleet = Fleet::start(edge(5));
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("policies.toml");
+    let file = path.to_str().unwrap();
+    let apply = ["tune", "apply", "-f", file, "-r", "why"];
+    let absent = fleetbeat(&fleet, &apply).must_exit(2);
+    assert!(absent.err.contains("tune export"), "{absent:?}");
+    std::fs::write(&path, "[[policy]]\nname = \"a\"\ninterwal = \"5s\"\n").unwrap();
+    let wrong = fleetbeat(&fleet, &apply).must_exit(2);
+    assert!(wrong.err.contains("line 3"), "{wrong:?}");
+    std::fs::write(&path, "# nothing\n").unwrap();
+    let empty = fleetbeat(&fleet, &apply).must_exit(2);
+    assert!(empty.err.contains("--allow-empty"), "{empty:?}");
+    assert_eq!(fleet.state().calls, [""; 0]);
 }
 
 #[test]
@@ -161,10 +215,10 @@ fn a_dry_run_shows_the_change_and_makes_none() {
     let run = fleetbeat(&fleet, &args).must_exit(0);
     assert_eq!(
         run.out,
-        "edge: T 5s → 10s, N 3, W 1s, D 16s → 31s\n\
+        "group-edge: another value\nin force: T 5s → 10s, N 3, W 1s, D 16s → 31s\n\
          dry run: nothing is changed, it would go to 12 live agents\n"
     );
-    assert_eq!(fleet.state().calls, ["get_tuning", "set_tuning"]);
+    assert_eq!(fleet.state().calls, ["set_tuning"]);
     assert_eq!(fleet.state().policies.len(), 2);
 }
 
@@ -181,33 +235,6 @@ fn what_is_already_in_force_makes_no_revision() {
             .ends_with("no revision made: that is already in force\n"),
         "{run:?}"
     );
-}
-
-#[test]
-fn a_faster_operator_is_no_obstacle_when_no_revision_was_demanded() {
-    let fleet = Fleet::start(State {
-        rivals: 2,
-        ..edge(5)
-    });
-    let args = [
-        "tune",
-        "set",
-        "-g",
-        "edge",
-        "-i",
-        "10s",
-        "-r",
-        "why",
-        "--no-wait",
-    ];
-    fleetbeat(&fleet, &args).must_exit(0);
-    let expected: Vec<_> = fleet
-        .state()
-        .sets
-        .iter()
-        .map(|set| set.expected_revision)
-        .collect();
-    assert_eq!(expected, [Some(8), Some(9), Some(10)]);
 }
 
 #[test]
@@ -249,7 +276,7 @@ fn unset_gives_the_group_back_to_the_fleet() {
     let run = fleetbeat(&fleet, &args).must_exit(0);
     assert!(
         run.out
-            .starts_with("edge: T 5s → 20s, N 3, W 1s → 2s, D 16s → 1m2s\n"),
+            .contains("in force: T 5s → 20s, N 3, W 1s → 2s, D 16s → 1m2s\n"),
         "{run:?}"
     );
     assert!(fleet.state().sets[0].remove);
@@ -262,7 +289,7 @@ fn rollback_makes_a_newer_revision_and_shows_what_moves() {
     let run = fleetbeat(&fleet, &args).must_exit(0);
     assert_eq!(
         run.out,
-        "edge: T 5s → 20s, N 3, W 1s → 2s, D 16s → 1m2s\n\
+        "group-edge: another value\n\
          revision 9 made, it goes to 0 live agents\n"
     );
     let policies = fleet.state().policies.clone();

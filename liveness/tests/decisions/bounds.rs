@@ -38,7 +38,7 @@ fn a_change_is_refused_with_the_numbers_it_breaks() {
             "interval 2s is below the fleet's floor of 5s",
             "silence would be tolerated for 182s, above the fleet's ceiling of 120s",
             "silence would be tolerated for 124s, above the fleet's ceiling of 120s",
-            "7600 members would send 1100 heartbeats per second, above the fleet's ceiling of 1000: \
+            "7600 members would send 1100.0 heartbeats per second, above the fleet's ceiling of 1000.0: \
              intervals of 1.10 times theirs would fit",
         ]
     );

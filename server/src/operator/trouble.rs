@@ -58,7 +58,8 @@ impl Trouble {
         match self {
             Self::Wrong(_) => Code::InvalidArgument,
             Self::NotFound(_) => Code::NotFound,
-            Self::MovedOn { .. } | Self::Exceeds(_) => Code::FailedPrecondition,
+            Self::MovedOn { .. } => Code::FailedPrecondition,
+            Self::Exceeds(_) => Code::OutOfRange,
             Self::Unknown => Code::Unauthenticated,
             Self::NotAllowed(_) => Code::PermissionDenied,
             Self::Away { .. } | Self::Stopping => Code::Unavailable,

@@ -34,8 +34,8 @@ pub enum Change {
     Set {
         which: Which,
         tuning: Partial,
-        /// Wall time since the Unix epoch; `None` keeps what the policy has.
-        expires_at: Option<Duration>,
+        /// The policy goes by itself after this; `None` keeps what it has.
+        expires_in: Option<Duration>,
     },
     /// The policy goes; those before it apply again.
     Unset { which: Which },
@@ -61,10 +61,18 @@ impl Draft {
             Change::Set {
                 which,
                 tuning,
-                expires_at,
+                expires_in,
             } => {
-                let policy = found(current, which)?;
-                let policy = with(current, policy, *tuning, *expires_at)?;
+                let policy = match (which, expires_in) {
+                    // What ends by itself never takes the place of what stays.
+                    (Which::Of(selector), Some(_)) => {
+                        let name = format!("{}-temporary", selector.usual_name());
+                        found(current, &Which::Named(name, Some(selector.clone())))
+                    }
+                    (_, _) => found(current, which),
+                }?;
+                let expires_at = expires_in.map(|life| now.saturating_add(life));
+                let policy = with(current, policy, *tuning, expires_at)?;
                 let (name, selector) = (policy.name.clone(), policy.selector.clone());
                 let draft = Self::between(current, current.with(policy), &selector);
                 check_policies(draft.policies.policies(), now)?;
@@ -230,7 +238,7 @@ mod tests {
         Change::Set {
             which,
             tuning,
-            expires_at: None,
+            expires_in: None,
         }
     }
 
@@ -365,6 +373,26 @@ mod tests {
         assert_eq!(absent, Err(Wrong::Unknown("group-web".to_owned())));
     }
 
+    #[test]
+    fn temporary_policy_of_a_selector_has_a_name_of_its_own() {
+        let lasting = draft(&PolicySet::default(), &set(web(), every(20)));
+        let hunt = Change::Set {
+            which: Which::Of(web()),
+            tuning: every(5),
+            expires_in: Some(60 * SECOND),
+        };
+        let hunting = draft(&lasting.policies, &hunt);
+        let names = hunting
+            .policies
+            .policies()
+            .iter()
+            .map(|policy| &policy.name);
+        assert_eq!(
+            names.collect::<Vec<_>>(),
+            ["group-web", "group-web-temporary"]
+        );
+    }
+
     /// A temporary retune lies over the lasting policy and leaves it as it is.
     #[test]
     fn named_policy_that_expires_leaves_the_lasting_one_alone() {
@@ -372,7 +400,7 @@ mod tests {
         let hunt = Change::Set {
             which: Which::Named("hunt".to_owned(), Some(web())),
             tuning: every(5),
-            expires_at: Some(NOW + 60 * SECOND),
+            expires_in: Some(60 * SECOND),
         };
         let hunting = draft(&lasting.policies, &hunt);
         assert_eq!(hunting.after.interval(), 5 * SECOND);
@@ -396,7 +424,7 @@ mod tests {
         let change = |which, tuning| Change::Set {
             which,
             tuning,
-            expires_at: None,
+            expires_in: None,
         };
         let unknown = Draft::of(&PolicySet::default(), &change(name(None), every(5)), NOW);
         assert_eq!(unknown, Err(Wrong::Unknown("slow".to_owned())));

@@ -18,6 +18,7 @@ mod lane;
 mod modes;
 mod office;
 mod operators;
+mod policies;
 mod pooler;
 mod postgres;
 mod proxy;

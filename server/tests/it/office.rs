@@ -58,21 +58,31 @@ impl Interceptor for Bearer {
     }
 }
 
+/// What may differ between offices.
+#[derive(Debug, Default)]
+pub(crate) struct Setup {
+    pub(crate) metrics_want_token: bool,
+    pub(crate) tls: Option<Arc<rustls::ServerConfig>>,
+    pub(crate) bounds: Bounds,
+}
+
 impl Office {
     pub(crate) async fn open() -> Self {
-        Self::open_with(false, None).await
+        Self::open_with(Setup::default()).await
     }
 
-    pub(crate) async fn open_with(
-        metrics_want_token: bool,
-        tls: Option<Arc<rustls::ServerConfig>>,
-    ) -> Self {
+    pub(crate) async fn open_with(setup: Setup) -> Self {
+        let Setup {
+            metrics_want_token,
+            tls,
+            bounds,
+        } = setup;
         let (database, store) = Database::with_schema().await;
         let house = House::open(1);
         let (registry, stop) = (house.shared(), CancellationToken::new());
         let tasks = TaskTracker::new();
         let ledger = Arc::new(Ledger::new(Arc::clone(&registry)));
-        let desk = desk(&registry, &store, &ledger);
+        let desk = desk(&registry, &store, &ledger, bounds);
         tasks.spawn({
             let (ledger, stop) = (Arc::clone(&ledger), stop.clone());
             async move { ledger.run(stop).await }
@@ -185,7 +195,14 @@ impl Office {
             &registry,
             &self.store,
             &Arc::new(Ledger::new(Arc::clone(&registry))),
+            Bounds::default(),
         )
+    }
+
+    /// Lets the desk look for revisions made elsewhere and for policies whose time is over.
+    pub(crate) fn run_desk(&self) {
+        let (desk, stop) = (Arc::clone(&self.desk), self.stop.clone());
+        TaskTracker::new().spawn(async move { desk.run(stop).await });
     }
 
     /// Starts recording what happens in the house.
@@ -218,12 +235,17 @@ fn writing() -> record::Status {
     }
 }
 
-fn desk(registry: &Arc<Registry>, store: &Store, ledger: &Arc<Ledger>) -> Arc<Desk> {
+fn desk(
+    registry: &Arc<Registry>,
+    store: &Store,
+    ledger: &Arc<Ledger>,
+    bounds: Bounds,
+) -> Arc<Desk> {
     Desk::new(
         Arc::clone(registry),
         store.clone(),
         Arc::clone(ledger),
-        Bounds::default(),
+        bounds,
         TaskTracker::new(),
     )
 }

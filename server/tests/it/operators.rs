@@ -20,7 +20,7 @@ use tonic_reflection::pb::v1alpha::server_reflection_client::ServerReflectionCli
 
 use crate::actor::{Actor, fence, hello};
 use crate::database::eventually;
-use crate::office::{Office, interval, set};
+use crate::office::{Office, Setup, interval, set};
 
 const NOTHING: v1::GetStatusRequest = v1::GetStatusRequest {};
 
@@ -217,7 +217,11 @@ async fn metrics_tell_what_happened() {
 
 #[tokio::test]
 async fn metrics_can_ask_for_a_token() {
-    let office = Office::open_with(true, None).await;
+    let office = Office::open_with(Setup {
+        metrics_want_token: true,
+        ..Setup::default()
+    })
+    .await;
     let refused = office.http("/metrics", None).await;
     assert!(refused.starts_with("HTTP/1.1 401"), "{refused}");
     assert!(
@@ -253,7 +257,11 @@ async fn port_speaks_tls_when_it_has_a_certificate() {
     std::fs::write(&files.cert, pair.cert.pem()).unwrap();
     std::fs::write(&files.key, pair.signing_key.serialize_pem()).unwrap();
     let config = files.server_config(&[b"h2", b"http/1.1"]).unwrap();
-    let office = Office::open_with(false, Some(config)).await;
+    let office = Office::open_with(Setup {
+        tls: Some(config),
+        ..Setup::default()
+    })
+    .await;
 
     let authority = Certificate::from_pem(pair.cert.pem());
     let tls = ClientTlsConfig::new()

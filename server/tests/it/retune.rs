@@ -28,7 +28,7 @@ fn set_it(selector: Selector, tuning: Partial) -> Wish {
     Wish::Change(Change::Set {
         which: Which::Of(selector),
         tuning,
-        expires_at: None,
+        expires_in: None,
     })
 }
 

@@ -7,7 +7,7 @@ use fleetbeat_liveness::preset::{self, Preset};
 use fleetbeat_liveness::tuning::{
     INTERVAL_LEAST, INTERVAL_MOST, TIMEOUT_LEAST, TIMEOUT_LEAST_FOR_ONE_MISS, TuningError,
 };
-use fleetbeat_proto::v1;
+use fleetbeat_proto::{nanos, v1};
 
 use crate::failure::Failure;
 
@@ -79,29 +79,16 @@ impl Parts {
         }
     }
 
-    /// The whole value: what was said, and for the rest what is in force.
-    pub(super) fn fill(&self, in_force: &v1::Tuning) -> Result<v1::Tuning, Failure> {
-        let kept = |ns: Option<u64>| ns.map(Duration::from_nanos);
+    /// What was said, with the preset's parts where none was.
+    pub(super) fn said(&self) -> v1::Tuning {
         let said = self.with_preset();
-        let (Some(interval), Some(misses), Some(timeout)) = (
-            said.interval.or_else(|| kept(in_force.interval_ns)),
-            said.misses.or(in_force.misses),
-            said.timeout.or_else(|| kept(in_force.timeout_ns)),
-        ) else {
-            return Err(
-                Failure::refused("the server does not say which tuning is in force")
-                    .next("say all three: --interval, --misses and --timeout"),
-            );
-        };
-        let pong_every = said.pong_every.or(in_force.pong_every).unwrap_or(1);
-        let adaptive = match said.adaptive {
-            Some(switch) => switch == Switch::On,
-            None => in_force.adaptive.unwrap_or(false),
-        };
-        Tuning::new(interval, misses, timeout, pong_every)
-            .and_then(|tuning| tuning.with_adaptive(adaptive))
-            .map(Into::into)
-            .map_err(|error| refused(&error))
+        v1::Tuning {
+            interval_ns: said.interval.map(nanos),
+            misses: said.misses,
+            timeout_ns: said.timeout.map(nanos),
+            pong_every: said.pong_every,
+            adaptive: said.adaptive.map(|switch| switch == Switch::On),
+        }
     }
 }
 
@@ -136,16 +123,6 @@ mod tests {
         pong_every: None,
         adaptive: None,
     };
-
-    fn in_force() -> v1::Tuning {
-        v1::Tuning {
-            interval_ns: Some(20_000 * MS),
-            misses: Some(3),
-            timeout_ns: Some(2_000 * MS),
-            pong_every: Some(1),
-            adaptive: Some(false),
-        }
-    }
 
     fn interval(ms: u64) -> Parts {
         Parts {
@@ -250,19 +227,7 @@ mod tests {
         }
     }
 
-    #[test]
-    fn unsaid_parts_come_from_the_value_in_force() {
-        let whole = interval(5_000).fill(&in_force()).unwrap();
-        assert_eq!(
-            whole,
-            v1::Tuning {
-                interval_ns: Some(5_000 * MS),
-                ..in_force()
-            }
-        );
-    }
-
-    /// S8: what is said beside a preset holds, the rest of the preset too, and modes stay as they are.
+    /// S8: what is said beside a preset holds, the rest of the preset too, and modes stay unsaid.
     #[test]
     fn parts_said_beside_a_preset_hold_instead_of_its_own() {
         let parts = Parts {
@@ -270,19 +235,13 @@ mod tests {
             misses: Some(5),
             ..UNSAID
         };
-        let adaptive = v1::Tuning {
-            adaptive: Some(true),
-            ..in_force()
+        let said = v1::Tuning {
+            interval_ns: Some(60_000 * MS),
+            misses: Some(5),
+            timeout_ns: Some(10_000 * MS),
+            ..v1::Tuning::default()
         };
-        assert_eq!(
-            parts.fill(&adaptive).unwrap(),
-            v1::Tuning {
-                interval_ns: Some(60_000 * MS),
-                misses: Some(5),
-                timeout_ns: Some(10_000 * MS),
-                ..adaptive
-            }
-        );
+        assert_eq!(parts.said(), said);
         assert!(
             preset("nonsense")
                 .unwrap_err()
@@ -290,45 +249,18 @@ mod tests {
         );
     }
 
-    /// S22: a lease and adaptive mode exclude each other, whichever of them was in force.
     #[test]
-    fn modes_change_by_themselves_and_exclude_each_other() {
-        let lease = Parts {
-            pong_every: Some(5),
-            ..UNSAID
+    fn what_is_unsaid_is_left_to_the_server() {
+        let said = v1::Tuning {
+            interval_ns: Some(5_000 * MS),
+            ..v1::Tuning::default()
         };
+        assert_eq!(interval(5_000).said(), said);
         let adaptive = Parts {
-            adaptive: Some(Switch::On),
+            adaptive: Some(Switch::Off),
             ..UNSAID
         };
-        let leased = lease.fill(&in_force()).unwrap();
-        assert_eq!(leased.pong_every, Some(5));
-        let refusal = adaptive.fill(&leased).unwrap_err().to_string();
-        assert!(
-            refusal.contains("set pong_every to 1 instead of 5"),
-            "{refusal}"
-        );
-        let both = Parts {
-            pong_every: Some(1),
-            ..adaptive
-        };
-        assert_eq!(both.fill(&leased).unwrap().adaptive, Some(true));
-    }
-
-    #[test]
-    fn a_combination_that_breaks_a_bound_is_refused() {
-        let failure = interval(500).fill(&in_force()).unwrap_err();
-        assert!(
-            failure
-                .to_string()
-                .contains("timeout 2s is longer than interval 500ms"),
-            "{failure}"
-        );
-    }
-
-    #[test]
-    fn nothing_is_invented_where_the_server_is_silent() {
-        assert!(interval(500).fill(&v1::Tuning::default()).is_err());
+        assert_eq!(adaptive.said().adaptive, Some(false));
     }
 
     #[test]

@@ -1,23 +1,26 @@
 use std::time::Duration;
 
-use super::apply::{Terms, Wish, apply};
-use super::parts::Parts;
-use super::watch;
+use clap::builder::NonEmptyStringValueParser;
+use fleetbeat_proto::{nanos, v1};
+
+use super::how::How;
+use super::parts::{self, Parts};
 use crate::failure::{Exit, Failure};
 use crate::fleet::Fleet;
-use crate::output::{Output, Shape, tell};
+use crate::output::Output;
 use crate::settings::Settings;
-use crate::table;
-use crate::view::Outcome;
 
-/// Longest reason that the audit keeps.
-const REASON_BYTES: usize = 500;
+/// Bounds of a temporary policy, as the contract has them.
+const LIFE_LEAST: Duration = Duration::from_secs(1);
+const LIFE_MOST: Duration = Duration::from_hours(24 * 366);
 
-/// Change the tuning of a group or of the fleet, live, and count the acknowledgements
+/// Change one policy, live, and count the acknowledgements
 ///
-/// Parts of the tuning that are not said keep what is in force; --preset says T, N and W at once, and a
-/// part said beside it holds instead. Values out of bounds are refused before
-/// anything is sent. The exit code is 0 when every live agent that got the value applied it.
+/// T, N and W are one value: of the three what is not said stays as it is in force. --preset says them at
+/// once, and a part said beside it holds instead. Other parameters that are not said are left to the
+/// other policies. Later policies go before earlier ones, and `fleetbeat tune show` lists them in order; a
+/// policy that is made here goes behind all that do not select more narrowly. The exit code is 0 when every
+/// live agent that got the value applied it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -26,43 +29,75 @@ Examples:
   fleetbeat tune set --group edge --preset device-gateway --misses 5 --reason 'poor radio links'
   fleetbeat tune set --group mobile --adaptive on --reason 'round trips of seconds in the metro'
   fleetbeat tune set --group registry --pong-every 5 --reason 'agents only renew a lease'
+  fleetbeat tune set --group edge --interval 2s --timeout 1s --for 2h --reason 'hunting a flapper'
+  fleetbeat tune set --policy zone-b --label zone=b1,b2 --misses 5 --reason 'works on the uplink'
+  fleetbeat tune set --policy one-host --agent web-1 --interval 1s --timeout 1s --for 30m --reason drill
   fleetbeat tune set --group edge --misses 4 --reason 'long pauses' --dry-run
   fleetbeat tune set --group edge --interval 1s --timeout 500ms --reason drill --expect-revision 12")]
 pub(crate) struct Set {
     #[command(flatten)]
-    selector: Selector,
+    whom: Whom,
     #[command(flatten)]
     parts: Parts,
+    /// Let it end by itself after this (1s … 1 year); without --policy the lasting policy stays below it
+    #[arg(long = "for", value_name = "TIME", value_parser = life)]
+    life: Option<Duration>,
+    #[command(flatten)]
+    how: How,
+}
+
+/// Which agents, by a policy that is named or follows from them. All that is said must be met.
+#[derive(Debug, clap::Args)]
+#[group(required = true, multiple = true)]
+struct Whom {
+    /// Agents of this group
+    #[arg(long, short, value_name = "G", value_parser = NonEmptyStringValueParser::new())]
+    group: Option<String>,
+    /// All agents
+    #[arg(long, conflicts_with_all = ["group", "label", "agent"])]
+    fleet: bool,
+    /// Agents with this label; with several values, one of them. Needs --policy
+    #[arg(long, value_name = "KEY=VALUE,…", value_parser = label, requires = "policy")]
+    label: Vec<(String, Vec<String>)>,
+    /// This agent, by id, beginning of one, or name; may be said again. Needs --policy
+    #[arg(long, short, value_name = "A", requires = "policy")]
+    agent: Vec<String>,
+    /// Name of the policy to change or make; by default `fleet` or `group-G`
+    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
+    policy: Option<String>,
+}
+
+/// Remove a policy, so that those before it apply again
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  fleetbeat tune unset --group edge --reason 'incident 42 is over'
+  fleetbeat tune unset --policy zone-b --reason 'the uplink is well'
+  fleetbeat tune unset --group edge --reason test --dry-run")]
+pub(crate) struct Unset {
+    #[command(flatten)]
+    which: Which,
     #[command(flatten)]
     how: How,
 }
 
 #[derive(Debug, clap::Args)]
 #[group(required = true, multiple = false)]
-struct Selector {
-    /// Agents of this group
-    #[arg(long, short, value_name = "G", value_parser = clap::builder::NonEmptyStringValueParser::new())]
+struct Which {
+    /// The policy of this group
+    #[arg(long, short, value_name = "G", value_parser = NonEmptyStringValueParser::new())]
     group: Option<String>,
-    /// All agents without a policy of their group
+    /// The policy of the whole fleet
     #[arg(long)]
     fleet: bool,
-}
-
-/// Remove the policy of a group, so that the fleet's applies to it again
-#[derive(Debug, clap::Args)]
-#[command(after_help = "\
-Examples:
-  fleetbeat tune unset --group edge --reason 'incident 42 is over'
-  fleetbeat tune unset --group edge --reason test --dry-run")]
-pub(crate) struct Unset {
-    /// Agents of this group
-    #[arg(long, short, value_name = "G", value_parser = clap::builder::NonEmptyStringValueParser::new())]
-    group: String,
-    #[command(flatten)]
-    how: How,
+    /// The policy of this name
+    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
+    policy: Option<String>,
 }
 
 /// Make a newer revision with the policies of an older one
+///
+/// Temporary policies of the older one whose time is over do not come back.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -76,47 +111,27 @@ pub(crate) struct Rollback {
     how: How,
 }
 
-#[derive(Debug, clap::Args)]
-struct How {
-    /// Why, for the audit
-    #[arg(long, short, value_name = "TEXT", value_parser = reason)]
-    reason: String,
-    /// Refuse when the newest revision is another one
-    #[arg(long, value_name = "R")]
-    expect_revision: Option<u64>,
-    /// Check and show, change nothing
-    #[arg(long)]
-    dry_run: bool,
-    /// Do not wait for acknowledgements
-    #[arg(long, conflicts_with = "wait")]
-    no_wait: bool,
-    /// How long to wait for acknowledgements (1s … 1h)
-    #[arg(long, value_name = "TIME", value_parser = watch::wait, default_value = "60s")]
-    wait: Duration,
-}
-
-fn reason(text: &str) -> Result<String, String> {
-    match text.trim() {
-        "" => Err("say why, so that the history explains itself".to_owned()),
-        text if text.len() > REASON_BYTES => Err(format!(
-            "{} bytes are too many, shorten it to {REASON_BYTES}",
-            text.len()
-        )),
-        text => Ok(text.to_owned()),
-    }
-}
-
 pub(super) async fn set(
     set: Set,
     settings: &Settings,
     output: &mut Output,
 ) -> Result<Exit, Failure> {
     set.parts.check()?;
-    let wish = Wish::Set {
-        group: set.selector.group,
-        parts: set.parts,
+    let mut fleet = Fleet::connect(settings).await?;
+    let selector = set.whom.selector(&mut fleet).await?;
+    let request = v1::SetTuningRequest {
+        selector,
+        tuning: Some(set.parts.said()),
+        reason: set.how.reason.clone(),
+        expected_revision: set.how.expect_revision,
+        dry_run: set.how.dry_run,
+        policy: set.whom.policy.unwrap_or_default(),
+        expires_in_ns: set.life.map(nanos),
+        force: set.how.force,
+        ..v1::SetTuningRequest::default()
     };
-    run(wish, set.how, settings, output).await
+    let answer = fleet.set_tuning(request).await?;
+    set.how.follow(answer, &mut fleet, output).await
 }
 
 pub(super) async fn unset(
@@ -124,13 +139,24 @@ pub(super) async fn unset(
     settings: &Settings,
     output: &mut Output,
 ) -> Result<Exit, Failure> {
-    run(
-        Wish::Unset { group: unset.group },
-        unset.how,
-        settings,
-        output,
-    )
-    .await
+    let mut fleet = Fleet::connect(settings).await?;
+    let Which { group, policy, .. } = unset.which;
+    let selector = v1::Selector {
+        group,
+        ..v1::Selector::default()
+    };
+    let request = v1::SetTuningRequest {
+        selector: policy.is_none().then_some(selector),
+        remove: true,
+        reason: unset.how.reason.clone(),
+        expected_revision: unset.how.expect_revision,
+        dry_run: unset.how.dry_run,
+        policy: policy.unwrap_or_default(),
+        force: unset.how.force,
+        ..v1::SetTuningRequest::default()
+    };
+    let answer = fleet.set_tuning(request).await?;
+    unset.how.follow(answer, &mut fleet, output).await
 }
 
 pub(super) async fn rollback(
@@ -138,74 +164,58 @@ pub(super) async fn rollback(
     settings: &Settings,
     output: &mut Output,
 ) -> Result<Exit, Failure> {
-    run(
-        Wish::Rollback {
-            to: rollback.revision,
-        },
-        rollback.how,
-        settings,
-        output,
-    )
-    .await
-}
-
-async fn run(
-    wish: Wish,
-    how: How,
-    settings: &Settings,
-    output: &mut Output,
-) -> Result<Exit, Failure> {
     let mut fleet = Fleet::connect(settings).await?;
-    let terms = Terms {
-        reason: how.reason,
-        expect: how.expect_revision,
-        dry_run: how.dry_run,
+    let request = v1::RollbackTuningRequest {
+        to_revision: rollback.revision,
+        reason: rollback.how.reason.clone(),
+        expected_revision: rollback.how.expect_revision,
+        dry_run: rollback.how.dry_run,
+        force: rollback.how.force,
     };
-    let mut outcome = apply(&mut fleet, &wish, &terms).await?;
-    let people = output.shape() == Shape::Table;
-    if people {
-        if !outcome.changes.is_empty() {
-            output.line(&table::changes(&outcome.changes))?;
-        }
-        output.line(&table::outcome(&outcome))?;
-    }
-    let watched = match outcome.revision {
-        Some(revision) if !how.no_wait => Some(watch::count(&mut fleet, revision, how.wait).await),
-        Some(revision) => {
-            tell(&format!(
-                "next: `fleetbeat tune watch {revision}` counts the acknowledgements"
-            ));
-            None
-        }
-        None => None,
-    };
-    finish(&mut outcome, watched, output)
+    let answer = fleet.rollback_tuning(request).await?;
+    rollback.how.follow(answer, &mut fleet, output).await
 }
 
-/// Shows where it ended. In JSON that is the only object, also when the server was lost meanwhile.
-fn finish(
-    outcome: &mut Outcome,
-    watched: Option<Result<crate::view::Progress, Failure>>,
-    output: &mut Output,
-) -> Result<Exit, Failure> {
-    let (progress, failure) = match watched {
-        Some(Ok(progress)) => (Some(progress), None),
-        Some(Err(failure)) => (None, Some(failure)),
-        None => (None, None),
-    };
-    outcome.progress = progress;
-    match output.shape() {
-        Shape::Json => output.show(&*outcome, |_, _| String::new())?,
-        Shape::Table => {
-            if let Some(progress) = &outcome.progress {
-                output.show(progress, table::progress)?;
-            }
+impl Whom {
+    /// Nothing when only a policy was named: it keeps its own.
+    async fn selector(&self, fleet: &mut Fleet) -> Result<Option<v1::Selector>, Failure> {
+        let unsaid = self.group.is_none() && self.label.is_empty() && self.agent.is_empty();
+        if unsaid && !self.fleet {
+            return Ok(None);
         }
+        let mut agent_ids = Vec::new();
+        for agent in &self.agent {
+            let found = fleet.agent(agent.clone()).await?.agent;
+            agent_ids.extend(found.map(|agent| agent.agent_id));
+        }
+        let labels = self.label.iter().cloned();
+        Ok(Some(v1::Selector {
+            group: self.group.clone(),
+            agent_ids,
+            labels: labels
+                .map(|(key, values)| (key, v1::LabelValues { values }))
+                .collect(),
+        }))
     }
-    match (failure, &outcome.progress) {
-        (Some(failure), _) => Err(failure),
-        (None, Some(progress)) => Ok(watch::verdict(progress)),
-        (None, None) => Ok(Exit::Done),
+}
+
+/// `zone=b1,b2`
+fn label(text: &str) -> Result<(String, Vec<String>), String> {
+    match text.split_once('=') {
+        Some((key, values)) if !key.is_empty() => {
+            let values = values.split(',').map(str::to_owned).collect();
+            Ok((key.to_owned(), values))
+        }
+        Some(_) | None => Err("write a label and its values, like zone=b1,b2".to_owned()),
+    }
+}
+
+fn life(text: &str) -> Result<Duration, String> {
+    let life = parts::duration(text)?;
+    if (LIFE_LEAST..=LIFE_MOST).contains(&life) {
+        Ok(life)
+    } else {
+        Err("say something between 1s and a year".to_owned())
     }
 }
 
@@ -214,10 +224,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reason_has_words_and_a_bound() {
-        assert_eq!(reason(" why ").as_deref(), Ok("why"));
-        assert!(reason("  ").is_err());
-        assert!(reason(&"a".repeat(500)).is_ok());
-        assert!(reason(&"a".repeat(501)).is_err());
+    fn label_has_a_key_and_values() {
+        let values = ["b1", "b2"].map(str::to_owned).to_vec();
+        assert_eq!(label("zone=b1,b2"), Ok(("zone".to_owned(), values)));
+        assert_eq!(label("zone="), Ok(("zone".to_owned(), vec![String::new()])));
+        for bad in ["zone", "=b1"] {
+            assert!(label(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn temporary_policy_lasts_a_second_to_a_year() {
+        assert_eq!(life("2h"), Ok(Duration::from_hours(2)));
+        for bad in ["0s", "999ms", "2y", "120"] {
+            assert!(life(bad).is_err(), "{bad}");
+        }
     }
 }

@@ -96,7 +96,7 @@ pub(super) async fn set(
         (false, Some(tuning)) if tuning != v1::Tuning::default() => Change::Set {
             which,
             tuning: partial(tuning),
-            expires_at: request.expires_unix_us.map(policies::moment),
+            expires_in: request.expires_in_ns.map(Duration::from_nanos),
         },
         (false, _) => {
             return Err(Trouble::Wrong(
