@@ -11,6 +11,7 @@
 //! | which tuning to start from, and what speaks against one | [`preset`], [`plan`] |
 //! | how long each side may hear nothing | [`expectation`] |
 //! | what holds between a push and its answer | [`retune`] |
+//! | what a tuning would have done to what was recorded | [`whatif`] |
 //! | which tuning an agent should have | [`policy`] |
 //! | how a candidate reaches the fleet, and when it is taken back | [`rollout`] |
 //! | what the kernel is told about a connection | [`socket`] |
@@ -57,6 +58,7 @@ pub mod strain;
 pub mod tuning;
 pub mod twins;
 pub mod verdict;
+pub mod whatif;
 pub mod wheel;
 
 pub use adaptive::Limits;

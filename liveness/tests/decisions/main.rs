@@ -29,4 +29,5 @@ mod strain;
 mod tuning;
 mod twins;
 mod verdict;
+mod whatif;
 mod wheel;
