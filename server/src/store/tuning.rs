@@ -184,27 +184,40 @@ impl Store {
     ) -> Result<Appended, Error> {
         const DOING: &str = "write a tuning revision";
         let mut tx = self.begin(Purpose::Ask, DOING).await?;
-        let head: i64 = scalar("SELECT revision FROM tuning_head FOR UPDATE")
-            .fetch_one(&mut *tx)
+        let appended = append(&mut tx, draft, floor)
             .await
             .map_err(Error::during(DOING))?;
-        if unsigned(head) != draft.parent {
-            return Ok(Appended::Moved(unsigned(head)));
-        }
-        let number = head.max(bigint(floor)) + 1;
-        insert(&mut tx, number, draft)
-            .await
-            .map_err(Error::during(DOING))?;
+        let Appended::Made(number) = appended else {
+            return Ok(appended);
+        };
         let entry = audit::Entry {
-            revision: Some(unsigned(number)),
+            revision: Some(number),
             ..entry.clone()
         };
         audit::insert(&mut tx, &entry)
             .await
             .map_err(Error::during(DOING))?;
         tx.commit().await.map_err(Error::during(DOING))?;
-        Ok(Appended::Made(unsigned(number)))
+        Ok(appended)
     }
+}
+
+/// Takes the lock on the head row until the transaction ends, and inserts `draft` if its parent is the
+/// newest: at the number after `floor`, or after the parent when that is higher.
+pub(super) async fn append(
+    conn: &mut PgConnection,
+    draft: &Draft,
+    floor: u64,
+) -> Result<Appended, sqlx::Error> {
+    let head: i64 = scalar("SELECT revision FROM tuning_head FOR UPDATE")
+        .fetch_one(&mut *conn)
+        .await?;
+    if unsigned(head) != draft.parent {
+        return Ok(Appended::Moved(unsigned(head)));
+    }
+    let number = head.max(bigint(floor)) + 1;
+    insert(conn, number, draft).await?;
+    Ok(Appended::Made(unsigned(number)))
 }
 
 async fn insert(conn: &mut PgConnection, number: i64, draft: &Draft) -> Result<(), sqlx::Error> {

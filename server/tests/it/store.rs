@@ -3,6 +3,7 @@
 mod batches;
 mod incidents;
 mod operators;
+mod rollouts;
 mod rows;
 mod runs;
 mod schema;
