@@ -13,14 +13,17 @@
 //! | pause, resume, completion | none: what is in force stays in force |
 //! | superseded | none: the newer change is its own revision |
 
+pub mod gathering;
 pub mod guard;
 mod odds;
 pub mod phase;
 pub mod plan;
+mod words;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+pub use gathering::{Gathering, Part, Shown};
 pub use guard::{Answer, Evidence, Finding, Guard, Guards};
 pub use phase::{AgentId, Phase, Size, Split};
 pub use plan::{OnLittle, Plan, PlanError};
@@ -161,12 +164,24 @@ impl Rollout {
             return None;
         }
         self.soak(push.now);
-        let due = self.looks_due();
+        let due = self.looks_due(self.progress.soaked);
         if due == self.progress.looks {
             return None;
         }
         self.progress.looks = due;
         self.look(push, evidence)
+    }
+
+    /// Whether [`Self::observe`] at `now` would look at the evidence.
+    #[must_use]
+    pub fn is_due(&self, now: Duration) -> bool {
+        let due = self.looks_due(self.soaked_by(now));
+        self.progress.state == State::Soaking && due != self.progress.looks
+    }
+
+    /// The owner was away, deaf or held verdicts until `now`: that time is neither watched nor soaked.
+    pub fn skip(&mut self, now: Duration) {
+        self.progress.watched_at = Some(now);
     }
 
     /// Stops soak time and looks; everybody keeps what they have.
@@ -244,15 +259,19 @@ impl Rollout {
     }
 
     fn soak(&mut self, now: Duration) {
-        let since = self.progress.watched_at.unwrap_or(now);
-        self.progress.soaked += now.saturating_sub(since).min(WATCHED_MOST);
+        self.progress.soaked = self.soaked_by(now);
         self.progress.watched_at = Some(now);
     }
 
-    fn looks_due(&self) -> u32 {
+    fn soaked_by(&self, now: Duration) -> Duration {
+        let since = self.progress.watched_at.unwrap_or(now);
+        self.progress.soaked + now.saturating_sub(since).min(WATCHED_MOST)
+    }
+
+    fn looks_due(&self, soaked: Duration) -> u32 {
         let soak = self.plan.phases[self.progress.phase].soak;
         let looks = self.plan.looks;
-        let passed = |look: &u32| self.progress.soaked * looks >= soak * *look;
+        let passed = |look: &u32| soaked * looks >= soak * *look;
         (1..=looks).rev().find(passed).unwrap_or(0)
     }
 

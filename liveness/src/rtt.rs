@@ -79,6 +79,14 @@ impl Window {
         (self.len > 0).then(|| Duration::from_nanos(self.nanos[newest]))
     }
 
+    /// The samples kept last, at most `n`, newest first.
+    pub fn newest(&self, n: usize) -> impl Iterator<Item = Duration> {
+        (1..=n.min(self.len)).map(|back| {
+            let at = (self.next + SAMPLES - back) % SAMPLES;
+            Duration::from_nanos(self.nanos[at])
+        })
+    }
+
     #[must_use]
     pub fn summary(&self) -> Summary {
         Summary {

@@ -27,13 +27,14 @@ mod standing;
 mod view;
 mod vitals;
 
-pub use agent::{Agent, Facts, Known, Last, Watch};
+pub use agent::{Agent, Facts, Known, Last, Presence, Watch};
 pub use conditions::Standing;
 pub use dirty::Dirty;
 pub use incidents::{Incident, Incidents, Kind};
 pub use journal::{Entry, Transition};
 pub use lane_gauge::LaneGauge;
 pub use link::Link;
+pub use loss::Toll;
 pub use meter::{GroupMeter, Meters};
 pub use opening::{Opened, Opening, Refused};
 pub use outbox::{Farewell, Outbox};

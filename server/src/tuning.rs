@@ -3,7 +3,7 @@
 //! The [`Desk`] reads policies from Postgres and changes them there; the registry's copy is what every
 //! session is judged by and greeted with, and it goes on while Postgres is away. A change is stored,
 //! then visible to sessions that open, then pushed to live ones whose value differs. The [`Ledger`]
-//! knows who answered.
+//! knows who answered. A change may reach the fleet in phases: [`rollout`].
 
 mod ack_span;
 mod desk;
@@ -13,10 +13,11 @@ mod ledger;
 mod limits;
 mod progress;
 mod push;
+pub mod rollout;
 mod rules;
 mod stored;
 
-pub use desk::{Author, Changed, Desk, Failed, Terms, Wish};
+pub use desk::{Author, Changed, Desk, Failed, StagedTo, Terms, Wish};
 pub use draft::{Change, Draft, Partial, Which, in_force};
 pub use ledger::Ledger;
 pub use progress::{Refusal, Tally};

@@ -46,6 +46,9 @@ pub(crate) struct State {
     pub(crate) progress: Vec<v1::RevisionProgress>,
     pub(crate) revisions: Vec<v1::Revision>,
     pub(crate) incidents: Vec<v1::Incident>,
+    /// Newest first; watched, they are one rollout step by step.
+    pub(crate) rollouts: Vec<v1::Rollout>,
+    pub(crate) orders: Vec<v1::OrderRolloutRequest>,
     pub(crate) history_unavailable: String,
     /// Answer of every call, when set.
     pub(crate) failure: Option<Status>,
@@ -69,6 +72,8 @@ impl Default for State {
             progress: vec![],
             revisions: vec![],
             incidents: vec![],
+            rollouts: vec![],
+            orders: vec![],
             history_unavailable: String::new(),
             failure: None,
             policies: BTreeMap::from([(7, Policies::from([(None, default_tuning())]))]),
@@ -221,6 +226,18 @@ struct Service {
 }
 
 impl Service {
+    fn ordered(
+        &self,
+        call: &'static str,
+        request: Request<v1::OrderRolloutRequest>,
+    ) -> Result<Response<v1::Rollout>, Status> {
+        let mut state = self.enter(call, &request)?;
+        state.orders.push(request.into_inner());
+        let running = state.rollouts.first().cloned();
+        let absent = || Status::not_found("no rollout runs");
+        running.map(Response::new).ok_or_else(absent)
+    }
+
     /// The state for one call, when the caller may have it.
     fn enter<T>(
         &self,
@@ -427,5 +444,59 @@ impl FleetService for Service {
             incidents,
             history_unavailable: state.history_unavailable.clone(),
         }))
+    }
+
+    async fn get_rollout(
+        &self,
+        request: Request<v1::GetRolloutRequest>,
+    ) -> Result<Response<v1::Rollout>, Status> {
+        let state = self.enter("get_rollout", &request)?;
+        let wanted = request.get_ref().rollout;
+        let found = state
+            .rollouts
+            .iter()
+            .find(|one| wanted == 0 || one.rollout == wanted);
+        let absent = || Status::not_found(format!("there is no rollout {wanted}"));
+        found.cloned().map(Response::new).ok_or_else(absent)
+    }
+
+    async fn list_rollouts(
+        &self,
+        request: Request<v1::ListRolloutsRequest>,
+    ) -> Result<Response<v1::ListRolloutsResponse>, Status> {
+        let rollouts = self.enter("list_rollouts", &request)?.rollouts.clone();
+        Ok(Response::new(v1::ListRolloutsResponse { rollouts }))
+    }
+
+    type WatchRolloutStream = Answers<v1::Rollout>;
+
+    async fn watch_rollout(
+        &self,
+        request: Request<v1::WatchRolloutRequest>,
+    ) -> Result<Response<Self::WatchRolloutStream>, Status> {
+        let rollouts = self.enter("watch_rollout", &request)?.rollouts.clone();
+        let told = rollouts.into_iter().map(Ok);
+        Ok(Response::new(Box::pin(tokio_stream::iter(told))))
+    }
+
+    async fn pause_rollout(
+        &self,
+        request: Request<v1::OrderRolloutRequest>,
+    ) -> Result<Response<v1::Rollout>, Status> {
+        self.ordered("pause_rollout", request)
+    }
+
+    async fn resume_rollout(
+        &self,
+        request: Request<v1::OrderRolloutRequest>,
+    ) -> Result<Response<v1::Rollout>, Status> {
+        self.ordered("resume_rollout", request)
+    }
+
+    async fn abort_rollout(
+        &self,
+        request: Request<v1::OrderRolloutRequest>,
+    ) -> Result<Response<v1::Rollout>, Status> {
+        self.ordered("abort_rollout", request)
     }
 }

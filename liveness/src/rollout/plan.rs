@@ -4,10 +4,22 @@ use std::time::Duration;
 
 use super::guard::Guards;
 use super::phase::{Phase, Size};
+use crate::tuning::Tuning;
 
 pub const PHASES_MOST: usize = 20;
 pub const LOOKS_MOST: u32 = 20;
 pub const SOAK_MOST: Duration = Duration::from_hours(24 * 7);
+
+/// What a soak time lasts when nobody says.
+pub const SOAK_USUAL: Duration = Duration::from_mins(10);
+
+/// The shortest soak time in which the longest silence that a candidate tolerates would show: 2·D + W,
+/// with D = 2·(N·T + W) in adaptive mode. Zero without tunings.
+#[must_use]
+pub fn soak_least(candidate: impl IntoIterator<Item = Tuning>) -> Duration {
+    let least = |tuning: Tuning| tuning.deadline_at_most() * 2 + tuning.timeout();
+    candidate.into_iter().map(least).max().unwrap_or_default()
+}
 
 /// What happens after the last look at a phase that saw too little to judge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -9,6 +9,7 @@ mod cause;
 mod deafness;
 mod fence;
 mod flapping;
+mod gathering;
 mod given;
 mod grounds;
 mod guard;

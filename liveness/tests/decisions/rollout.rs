@@ -164,6 +164,8 @@ proptest! {
             let once = shuffled.observe(now, &evidence(100));
             // The transaction failed: the stored value decides again.
             let mut again = stored;
+            let looks = |rollout: &Rollout| (rollout.progress.phase, rollout.progress.looks);
+            prop_assert_eq!(again.is_due(now.now), looks(&again) != looks(&shuffled));
             prop_assert_eq!(&once, &again.observe(now, &evidence(100)));
             prop_assert_eq!(&once, &straight.observe(now, &evidence(100)));
             shuffled = again;
@@ -249,9 +251,13 @@ fn an_outage_of_the_owner_is_not_soak_time() {
     rollout.start(push(Duration::ZERO)).expect("planned");
     assert_eq!(rollout.observe(push(secs(86_400)), &evidence(100)), None);
     assert_eq!(rollout.progress.soaked, secs(30));
+    // What the owner calls unwatched counts for nothing.
+    rollout.skip(secs(90_000));
+    assert_eq!(rollout.observe(push(secs(90_001)), &evidence(100)), None);
+    assert_eq!(rollout.progress.soaked, secs(31));
     // A wall clock that was set back.
     assert_eq!(rollout.observe(push(secs(5)), &evidence(100)), None);
-    assert_eq!(rollout.progress.soaked, secs(30));
+    assert_eq!(rollout.progress.soaked, secs(31));
 }
 
 #[test]

@@ -47,6 +47,9 @@ proptest! {
             let kept = &samples[(index + 1).saturating_sub(SAMPLES)..=index];
             prop_assert_eq!(window.len(), kept.len());
             prop_assert_eq!(window.last(), Some(Duration::from_nanos(*sample)));
+            let newest: Vec<Duration> = window.newest(3).collect();
+            let last = kept.iter().rev().take(3).copied().map(Duration::from_nanos);
+            prop_assert_eq!(newest, last.collect::<Vec<_>>());
             prop_assert_eq!(window.median(), exact(kept, 50));
             prop_assert_eq!(window.p95(), exact(kept, 95));
         }

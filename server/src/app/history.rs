@@ -15,6 +15,7 @@ use crate::postgres::{self, Options as PrivateOptions, Private, Search};
 use crate::record::{Parts, Recorder, Remembered, Room};
 use crate::registry::Registry;
 use crate::settings::Settings;
+use crate::store::leases::Holder;
 use crate::store::runs::Run;
 use crate::store::{Options, Store};
 use crate::telemetry::Recording;
@@ -33,6 +34,7 @@ pub(super) struct History {
     store: Store,
     recorder: Recorder,
     tasks: TaskTracker,
+    holder: Holder,
 }
 
 impl History {
@@ -59,6 +61,10 @@ impl History {
             run: run(settings, data_dir, registry),
             room: Room::default(),
         };
+        let holder = Holder {
+            server_id: parts.run.server_id,
+            run_id: parts.run.run_id,
+        };
         let (recorder, remembered) = Recorder::start(parts, &tasks);
         let rate = u64::from(settings.lane.admission_rate);
         tokio::select! {
@@ -71,11 +77,17 @@ impl History {
             store,
             recorder,
             tasks,
+            holder,
         })
     }
 
     pub(super) fn store(&self) -> Store {
         self.store.clone()
+    }
+
+    /// As whom this run leads.
+    pub(super) fn holder(&self) -> Holder {
+        self.holder
     }
 
     /// How recording stands, for pages and metrics.

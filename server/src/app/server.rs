@@ -21,6 +21,7 @@ use crate::operator::{Door, FirstToken, Fleet, Keys, Parts, Port, Readiness, pag
 use crate::registry::{Farewell, Rates, Registry};
 use crate::settings::Settings;
 use crate::telemetry::{Census, Sources, Telemetry};
+use crate::tuning::rollout::Driver;
 use crate::tuning::{Desk, Ledger};
 
 /// What an agent's HTTP/2 connection is called in TLS.
@@ -213,6 +214,10 @@ impl Front {
             let (ledger, stop) = (Arc::clone(&ledger), stop.clone());
             async move { ledger.run(stop).await }
         });
+
+        let holder = history.holder();
+        let driver = Driver::new(Arc::clone(&desk), holder);
+        tasks.spawn(driver.run(stop.clone()));
 
         let readiness = Readiness::default();
         let recording = history.recording();

@@ -134,6 +134,7 @@ fn refuse(trouble: Trouble, speaks_grpc: bool) -> Response {
         | Trouble::NotFound(_)
         | Trouble::MovedOn { .. }
         | Trouble::Exceeds(_)
+        | Trouble::NotNow(_)
         | Trouble::Broken(_) => StatusCode::SERVICE_UNAVAILABLE,
     };
     let text = format!("{trouble}\n");

@@ -7,6 +7,7 @@ mod incidents;
 mod message;
 mod policies;
 mod progress;
+mod rollouts;
 mod status;
 mod tuning;
 
@@ -27,6 +28,7 @@ use crate::judge::Pulse;
 use crate::registry::Registry;
 use crate::store::Store;
 use crate::telemetry::{Census, Recording};
+use crate::tuning::rollout::Order;
 use crate::tuning::{Desk, Ledger};
 
 /// Streams open at once.
@@ -82,6 +84,7 @@ impl Fleet {
 impl FleetService for Fleet {
     type WatchEventsStream = Streamed<v1::Event>;
     type WatchRevisionStream = Streamed<v1::RevisionProgress>;
+    type WatchRolloutStream = Streamed<v1::Rollout>;
 
     async fn get_status(
         &self,
@@ -170,6 +173,60 @@ impl FleetService for Fleet {
     ) -> Result<Response<v1::ListIncidentsResponse>, Status> {
         Ok(Response::new(
             incidents::list(&self.parts, request.get_ref()).await?,
+        ))
+    }
+
+    async fn get_rollout(
+        &self,
+        request: Request<v1::GetRolloutRequest>,
+    ) -> Result<Response<v1::Rollout>, Status> {
+        Ok(Response::new(
+            rollouts::get(&self.parts, request.get_ref()).await?,
+        ))
+    }
+
+    async fn list_rollouts(
+        &self,
+        request: Request<v1::ListRolloutsRequest>,
+    ) -> Result<Response<v1::ListRolloutsResponse>, Status> {
+        Ok(Response::new(
+            rollouts::list(&self.parts, request.get_ref()).await?,
+        ))
+    }
+
+    async fn watch_rollout(
+        &self,
+        request: Request<v1::WatchRolloutRequest>,
+    ) -> Result<Response<Self::WatchRolloutStream>, Status> {
+        let place = self.stream_place()?;
+        let stream = rollouts::watch(&self.parts, request.get_ref(), place).await?;
+        Ok(Response::new(stream))
+    }
+
+    async fn pause_rollout(
+        &self,
+        request: Request<v1::OrderRolloutRequest>,
+    ) -> Result<Response<v1::Rollout>, Status> {
+        Ok(Response::new(
+            rollouts::order(&self.parts, request, Order::Pause).await?,
+        ))
+    }
+
+    async fn resume_rollout(
+        &self,
+        request: Request<v1::OrderRolloutRequest>,
+    ) -> Result<Response<v1::Rollout>, Status> {
+        Ok(Response::new(
+            rollouts::order(&self.parts, request, Order::Resume).await?,
+        ))
+    }
+
+    async fn abort_rollout(
+        &self,
+        request: Request<v1::OrderRolloutRequest>,
+    ) -> Result<Response<v1::Rollout>, Status> {
+        Ok(Response::new(
+            rollouts::order(&self.parts, request, Order::Abort).await?,
         ))
     }
 }

@@ -22,6 +22,9 @@ pub(crate) enum Trouble {
         /// What changed in between, a line each.
         since: Vec<String>,
     },
+    /// Something else stands in the way.
+    #[error("{0}")]
+    NotNow(String),
     #[error("{}; choose other values, or force the change (`--force`), which the audit tells", .0.join("; "))]
     Exceeds(Vec<String>),
     #[error(
@@ -58,7 +61,7 @@ impl Trouble {
         match self {
             Self::Wrong(_) => Code::InvalidArgument,
             Self::NotFound(_) => Code::NotFound,
-            Self::MovedOn { .. } => Code::FailedPrecondition,
+            Self::MovedOn { .. } | Self::NotNow(_) => Code::FailedPrecondition,
             Self::Exceeds(_) => Code::OutOfRange,
             Self::Unknown => Code::Unauthenticated,
             Self::NotAllowed(_) => Code::PermissionDenied,

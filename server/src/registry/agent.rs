@@ -17,7 +17,7 @@ use uuid::Uuid;
 use super::conditions::{Standing, Symptoms};
 use super::dirty::Mark;
 use super::journal::Journal;
-use super::loss::{Departure, Losses, Parting};
+use super::loss::{Departure, Losses, Parting, Toll};
 use super::{Entry, Session, Transition};
 
 /// One agent that this server knows, with or without a session.
@@ -109,6 +109,16 @@ pub struct Watch {
     pub back_by: Option<Moment>,
 }
 
+/// What a rollout watches of one agent.
+#[derive(Clone, Debug)]
+pub struct Presence {
+    pub session: Option<Arc<Session>>,
+    pub verdict: Verdict,
+    /// When the verdict was reached.
+    pub since: OffsetDateTime,
+    pub toll: Toll,
+}
+
 impl Agent {
     pub(super) fn new(id: Uuid, number: usize, now: OffsetDateTime) -> Self {
         let state = State {
@@ -165,6 +175,17 @@ impl Agent {
             last: state.last,
             decide_at: state.decide_at,
             back_by: state.departure.as_ref().map(|departure| departure.by),
+        }
+    }
+
+    #[must_use]
+    pub fn presence(&self) -> Presence {
+        let state = self.lock();
+        Presence {
+            session: state.session.clone(),
+            verdict: state.verdict,
+            since: state.since,
+            toll: state.losses.toll,
         }
     }
 

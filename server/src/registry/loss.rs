@@ -38,6 +38,16 @@ pub(super) struct Losses {
     ages: Ages,
     /// The last session, when it was lost and nobody knows yet why.
     open: Option<Box<Lost>>,
+    pub toll: Toll,
+}
+
+/// What was counted of one agent since the server started. What may be the server's own doing does not count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Toll {
+    /// Sessions that ended without anybody meaning it.
+    pub disconnects: u32,
+    /// Times that the same instance came back after it lost a session.
+    pub reconnects: u32,
 }
 
 #[derive(Debug)]
@@ -64,6 +74,7 @@ impl State {
     pub(super) fn lose(&mut self, session: &Session, loss: Loss, server_deaf: bool, now: Moment) {
         if !server_deaf {
             self.losses.flapping.lost(now);
+            self.losses.toll.disconnects += u32::from(loss != Loss::Replaced);
         }
         let heard = session.last_heard();
         let cut = Cut {
@@ -103,6 +114,9 @@ impl State {
             return;
         };
         let restarted = lost.instance.map(|before| before != returned.instance);
+        if restarted == Some(false) && !lost.server_deaf {
+            self.losses.toll.reconnects += 1;
+        }
         let told = !lost.boot_id.is_empty() && !returned.boot_id.is_empty();
         let back = Return {
             loss: lost.loss,

@@ -3,6 +3,7 @@ use std::time::Duration;
 
 use fleetbeat_liveness::bounds::Bounds;
 use fleetbeat_liveness::policy::PolicySet;
+use fleetbeat_liveness::rollout::NotNow;
 use fleetbeat_liveness::tuning::Tuning;
 use tokio::sync::Mutex;
 use tokio::time::MissedTickBehavior;
@@ -14,6 +15,7 @@ use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 
 use super::draft::Change;
 use super::push::push;
+use super::rollout::{Frozen, Staging, StagingError};
 use super::rules::Wrong;
 use super::{Ledger, Unreadable, stored};
 use crate::registry::Registry;
@@ -30,9 +32,11 @@ pub struct Desk {
     pub(super) store: Store,
     pub(super) bounds: Bounds,
     ledger: Arc<Ledger>,
-    tasks: TaskTracker,
+    pub(super) tasks: TaskTracker,
     /// Revisions come into force one after the other.
     pub(super) turn: Mutex<()>,
+    /// Members of the phase that this server pushed last, until its driver takes them.
+    pub(super) frozen: parking_lot::Mutex<Option<Frozen>>,
 }
 
 /// Who makes a change, and why.
@@ -65,6 +69,19 @@ pub struct Changed {
     pub beats_per_second: (f64, f64),
     /// Limits of the fleet that it exceeds.
     pub exceeded: Vec<String>,
+    /// Of a change that reaches the fleet in phases.
+    pub staged: Option<StagedTo>,
+}
+
+/// Where a staged change begins, or would.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StagedTo {
+    /// `None` for a dry run.
+    pub rollout: Option<u64>,
+    /// Connected members that its first phase reaches.
+    pub cohort: u64,
+    /// All connected members of whom it speaks.
+    pub connected: u64,
 }
 
 /// Why a change was not made.
@@ -83,6 +100,20 @@ pub enum Failed {
     Exceeds(Vec<String>),
     #[error("there is no revision {0}")]
     NoRevision(u64),
+    #[error("rollout {rollout} is on its way ({place})")]
+    Underway { rollout: u64, place: String },
+    #[error("rollout {rollout} tried the same policies, and was {outcome}")]
+    TriedBefore { rollout: u64, outcome: String },
+    #[error("there is no rollout {0}")]
+    NoRollout(u64),
+    #[error("no rollout runs")]
+    NoneRuns,
+    #[error(transparent)]
+    NotNow(#[from] NotNow),
+    #[error(transparent)]
+    Staging(#[from] StagingError),
+    #[error("the rollout moves on at the same time")]
+    Contended,
     #[error(transparent)]
     Store(#[from] store::Error),
     #[error(transparent)]
@@ -102,7 +133,7 @@ pub enum Wish {
 }
 
 /// How a wish is to be granted.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Terms {
     /// Refuse when the newest revision is another one.
     pub expected: Option<u64>,
@@ -110,6 +141,12 @@ pub struct Terms {
     pub dry_run: bool,
     /// Go beyond the fleet's limits.
     pub force: bool,
+    /// Reach the fleet in phases; `None` reaches everybody at once.
+    pub staging: Option<Staging>,
+    /// End a rollout that is on its way, and build on the policies before it.
+    pub supersede: bool,
+    /// Make it although a rollout of the same policies was rolled back.
+    pub again: bool,
 }
 
 impl Desk {
@@ -128,6 +165,7 @@ impl Desk {
             ledger,
             tasks,
             turn: Mutex::default(),
+            frozen: parking_lot::Mutex::default(),
         })
     }
 
@@ -275,6 +313,13 @@ impl Failed {
             | Self::MovedOn { .. }
             | Self::Exceeds(_)
             | Self::NoRevision(_)
+            | Self::Underway { .. }
+            | Self::TriedBefore { .. }
+            | Self::NoRollout(_)
+            | Self::NoneRuns
+            | Self::NotNow(_)
+            | Self::Staging(_)
+            | Self::Contended
             | Self::Stopped => self.to_string(),
         }
     }

@@ -1,20 +1,56 @@
 //! Granting a wish: from what is wanted to a revision that is in force.
 
 use fleetbeat_liveness::policy::PolicySet;
+use time::OffsetDateTime;
 
-use super::desk::{Author, Changed, Desk, Failed, Terms, Wish};
+use super::desk::{Author, Changed, Desk, Failed, StagedTo, Terms, Wish};
 use super::draft::{Change, Draft, Which};
 use super::limits::Projection;
 use super::push::targets;
+use super::rollout::{Course, Staging, Start, hash};
 use super::rules::check_reason;
 use super::stored;
-use crate::store::tuning::Appended;
+use crate::store::rollouts::{Write, Written};
 use crate::store::{self, audit};
 
 /// Tries when others make revisions at the same time and the caller expects none in particular.
 const TRIES: u32 = 8;
 /// Newer revisions that a refusal tells of.
 const TOLD: u32 = 10;
+
+/// On what a change is built.
+struct Ground {
+    /// The head, whose number the change states.
+    current: PolicySet,
+    /// What the change is made to: the head, or what it was before the rollout that the change ends.
+    base: PolicySet,
+    /// The revision that `base` comes from.
+    last_good: u64,
+    ends: Option<Course>,
+}
+
+impl Ground {
+    /// Whether a change is more than the end of a rollout.
+    fn differs(&self, changed: &Changed) -> bool {
+        !changed.policies.changes(&self.base).is_empty()
+    }
+
+    /// The rollout that ends with revision `number`, as it is to be stored.
+    fn end(
+        &self,
+        number: u64,
+        author: &Author,
+        at: OffsetDateTime,
+    ) -> Result<Option<(u64, u64, store::rollouts::Standing)>, Failed> {
+        let Some(course) = &self.ends else {
+            return Ok(None);
+        };
+        let mut course = course.clone();
+        course.rollout.supersede(number)?;
+        course.tell(at, &format!("({}: {})", author.name, author.reason));
+        Ok(Some((course.id, course.steps, course.standing(false))))
+    }
+}
 
 impl Desk {
     pub(super) async fn grant(
@@ -24,8 +60,9 @@ impl Desk {
         terms: Terms,
     ) -> Result<Changed, Failed> {
         let _turn = self.turn.lock().await;
-        let done = self.try_to_grant(wish, author, terms).await;
-        if let (Err(refusal), false) = (&done, terms.dry_run) {
+        let dry_run = terms.dry_run;
+        let done = self.try_to_grant(wish, author, &terms).await;
+        if let (Err(refusal), false) = (&done, dry_run) {
             self.audit_refusal(wish, author, refusal).await;
         }
         done
@@ -62,7 +99,7 @@ impl Desk {
         &self,
         wish: &Wish,
         author: &Author,
-        terms: Terms,
+        terms: &Terms,
     ) -> Result<Changed, Failed> {
         if !terms.dry_run {
             check_reason(&author.reason)?;
@@ -74,34 +111,29 @@ impl Desk {
             if let Some(expected) = terms.expected.filter(|expected| *expected != newest) {
                 return Err(self.moved_on(expected, newest).await);
             }
-            let draft = self.draft(wish, &current).await?;
-            let projection = Projection::of(&self.registry, &current, &draft.policies);
-            let exceeded = projection.exceeded(&self.bounds);
-            let exceeded: Vec<String> = exceeded.iter().map(ToString::to_string).collect();
-            let changed = Changed {
-                revision: None,
-                before: draft.before,
-                after: draft.after,
-                changes: draft.changes.clone(),
-                targets: targets(&self.registry, &draft.policies),
-                beats_per_second: projection.beats_per_second(),
-                exceeded,
-                policies: draft.policies,
-            };
+            // Read after the head: a rollout that begins later moves the head.
+            let ground = self.ground(wish, terms, current).await?;
+            let changed = self.consider(wish, terms, &ground).await?;
             if changed.changes.is_empty() {
-                let policies = current;
+                let policies = ground.current;
                 return Ok(Changed {
                     policies,
                     ..changed
                 });
             }
-            if terms.dry_run {
-                return Ok(changed);
-            }
-            if !changed.exceeded.is_empty() && !terms.force {
+            if !changed.exceeded.is_empty() && !terms.force && !terms.dry_run {
                 return Err(Failed::Exceeds(changed.exceeded));
             }
-            if let Some(made) = self.make(wish, author, &current, changed).await? {
+            let made = match &terms.staging {
+                Some(staging) if ground.differs(&changed) => {
+                    let staged = (staging, terms.dry_run);
+                    self.make_staged(wish, author, &ground, changed, staged)
+                        .await?
+                }
+                Some(_) | None if terms.dry_run => Some(changed),
+                Some(_) | None => self.make(wish, author, &ground, changed).await?,
+            };
+            if let Some(made) = made {
                 return Ok(made);
             }
             // Another server made a revision in between: decide again on top of it.
@@ -109,6 +141,73 @@ impl Desk {
         Err(self
             .moved_on(terms.expected.unwrap_or(newest), newest)
             .await)
+    }
+
+    /// On what a change is built: the newest policies or, when it ends a rollout, those from before that.
+    async fn ground(
+        &self,
+        wish: &Wish,
+        terms: &Terms,
+        current: PolicySet,
+    ) -> Result<Ground, Failed> {
+        // A time that is over ends with a rollout on its way as well, on both of its sides.
+        let running = match wish {
+            Wish::Expiry => None,
+            Wish::Change(_) | Wish::Rollback(_) => self.running().await?,
+        };
+        let Some(course) = running else {
+            return Ok(Ground {
+                base: current.clone(),
+                last_good: current.revision(),
+                current,
+                ends: None,
+            });
+        };
+        if !terms.supersede {
+            return Err(Failed::Underway {
+                rollout: course.id,
+                place: course.place(),
+            });
+        }
+        let base = self.last_good(&course, self.since_epoch()).await?;
+        Ok(Ground {
+            base: base.at_revision(current.revision()),
+            last_good: course.rollout.plan.last_good,
+            current,
+            ends: Some(course),
+        })
+    }
+
+    /// What the wish comes to, if it may be made.
+    async fn consider(
+        &self,
+        wish: &Wish,
+        terms: &Terms,
+        ground: &Ground,
+    ) -> Result<Changed, Failed> {
+        let draft = self.draft(wish, &ground.base).await?;
+        let projection = Projection::of(&self.registry, &ground.current, &draft.policies);
+        let exceeded = projection.exceeded(&self.bounds);
+        let changed = Changed {
+            revision: None,
+            before: draft.before,
+            after: draft.after,
+            changes: draft.policies.changes(&ground.current),
+            targets: targets(&self.registry, &draft.policies),
+            beats_per_second: projection.beats_per_second(),
+            exceeded: exceeded.iter().map(ToString::to_string).collect(),
+            policies: draft.policies,
+            staged: None,
+        };
+        let asked = !matches!(wish, Wish::Expiry) && !terms.again && ground.differs(&changed);
+        if asked && let Some((rollout, outcome)) = self.failed(&changed.policies).await? {
+            return Err(Failed::TriedBefore { rollout, outcome });
+        }
+        Ok(changed)
+    }
+
+    async fn failed(&self, candidate: &PolicySet) -> Result<Option<(u64, String)>, Failed> {
+        Ok(self.store.failed_rollout(&hash(candidate)).await?)
     }
 
     async fn draft(&self, wish: &Wish, current: &PolicySet) -> Result<Draft, Failed> {
@@ -120,20 +219,101 @@ impl Desk {
         }
     }
 
-    /// `None` when the draft's parent is no longer the newest.
+    /// `None` when the ground has moved.
     async fn make(
         &self,
         wish: &Wish,
         author: &Author,
-        current: &PolicySet,
+        ground: &Ground,
         changed: Changed,
     ) -> Result<Option<Changed>, Failed> {
+        let made = self
+            .write(wish, author, ground, (&changed, &changed.policies, None))
+            .await?;
+        let Some((revision, _)) = made else {
+            return Ok(None);
+        };
+        let policies = changed.policies.at_revision(revision);
+        let targets = self
+            .bring_into_force(policies.clone(), &author.traceparent)
+            .await;
+        Ok(Some(Changed {
+            revision: Some(revision),
+            policies,
+            targets,
+            ..changed
+        }))
+    }
+
+    /// Begins a rollout: it and the revision of its first phase are one transaction.
+    async fn make_staged(
+        &self,
+        wish: &Wish,
+        author: &Author,
+        ground: &Ground,
+        changed: Changed,
+        (staging, dry_run): (&Staging, bool),
+    ) -> Result<Option<Changed>, Failed> {
+        let start = Start {
+            staging,
+            candidate: changed.policies.clone(),
+            base: &ground.base,
+            last_good: ground.last_good,
+            current: &ground.current,
+            author,
+        };
+        let (course, policies) = self.prepare(start).await?;
+        let count = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
+        let cohort = count(course.rollout.progress.cohort.len());
+        let mut staged = StagedTo {
+            rollout: None,
+            cohort,
+            connected: cohort + count(course.rest.len()),
+        };
+        let changed = Changed {
+            changes: policies.changes(&ground.current),
+            staged: Some(staged),
+            ..changed
+        };
+        if dry_run {
+            return Ok(Some(changed));
+        }
+        let made = self
+            .write(wish, author, ground, (&changed, &policies, Some(&course)))
+            .await?;
+        let Some((revision, rollout)) = made else {
+            return Ok(None);
+        };
+        staged.rollout = rollout;
+        self.watch_from_here(&course);
+        let targets = self
+            .bring_into_force(policies.clone(), &author.traceparent)
+            .await;
+        Ok(Some(Changed {
+            revision: Some(revision),
+            policies,
+            targets,
+            staged: Some(staged),
+            ..changed
+        }))
+    }
+
+    /// Stores a revision with what begins and what ends by it; yields its number and that of the rollout
+    /// that began.
+    async fn write(
+        &self,
+        wish: &Wish,
+        author: &Author,
+        ground: &Ground,
+        (changed, policies, begins): (&Changed, &PolicySet, Option<&Course>),
+    ) -> Result<Option<(u64, Option<u64>)>, Failed> {
+        let at = self.registry.clock().wall();
         let stored = store::tuning::Draft {
-            parent: current.revision(),
+            parent: ground.current.revision(),
             author: author.name.clone(),
             reason: author.reason.clone(),
-            created_at: self.registry.clock().wall(),
-            policies: stored::write(&changed.policies),
+            created_at: at,
+            policies: stored::write(policies),
             changes: changed.changes.clone(),
         };
         let (before, after) = match wish {
@@ -142,7 +322,7 @@ impl Desk {
                 stored::tuning(changed.after),
             ),
             Wish::Change(Change::Replace { .. }) | Wish::Rollback(_) | Wish::Expiry => {
-                (stored::write(current), stored.policies.clone())
+                (stored::write(&ground.current), stored.policies.clone())
             }
         };
         let outcome = match &changed.exceeded[..] {
@@ -154,29 +334,31 @@ impl Desk {
             after: Some(after),
             ..self.audit_entry(wish, author, outcome)
         };
-        let floor = self.registry.newest_told();
-        let Appended::Made(revision) = self.store.append_revision(&stored, floor, &entry).await?
-        else {
+        let number = self.next_number(&ground.current);
+        let ended = ground.end(number, author, at)?;
+        let begins = begins.map(|course| (course.begun(), course.standing(true)));
+        let write = Write {
+            revision: Some((&stored, number - 1)),
+            moved: ended
+                .as_ref()
+                .map(|(id, steps, standing)| (*id, *steps, standing)),
+            begun: begins.as_ref().map(|(begun, standing)| (begun, standing)),
+            audit: Some(&entry),
+            at: Some(at),
+            ..Write::default()
+        };
+        let Written::Done { revision, begun } = self.store.write_rollout(write).await? else {
             return Ok(None);
         };
-        let policies = changed.policies.at_revision(revision);
         for change in &changed.changes {
             tracing::info!(
-                tuning.revision = revision,
+                tuning.revision = number,
                 operator = %author.name,
                 reason = %author.reason,
                 "Tuning changed: {change}"
             );
         }
-        let targets = self
-            .bring_into_force(policies.clone(), &author.traceparent)
-            .await;
-        Ok(Some(Changed {
-            revision: Some(revision),
-            policies,
-            targets,
-            ..changed
-        }))
+        Ok(revision.map(|revision| (revision, begun)))
     }
 
     /// Tells what was changed in between, as far as Postgres can be asked.

@@ -90,6 +90,13 @@ pub enum Unreadable {
     /// Values that were never accepted by a server.
     #[error("revision {revision} holds a tuning out of bounds")]
     Bounds { revision: u64, source: TuningError },
+    #[error(
+        "rollout {rollout} is stored in a form that this version does not understand; is a later version of the server in use?"
+    )]
+    Rollout {
+        rollout: u64,
+        source: serde_json::Error,
+    },
 }
 
 pub(super) fn write(policies: &PolicySet) -> Value {

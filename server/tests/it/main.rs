@@ -6,6 +6,7 @@ mod actor;
 mod causes;
 mod command_line;
 mod conditions;
+mod crew;
 mod database;
 mod endings;
 mod events;
@@ -24,6 +25,7 @@ mod postgres;
 mod proxy;
 mod record;
 mod retune;
+mod rollout;
 mod served;
 #[expect(unreachable_pub, reason = "one file for the tests of two crates")]
 #[path = "../../../drill/src/skip.rs"]

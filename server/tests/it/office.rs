@@ -12,9 +12,11 @@ use fleetbeat_server::operator::{
 };
 use fleetbeat_server::record::{self, Recorder, Room};
 use fleetbeat_server::registry::{Rates, Registry};
+use fleetbeat_server::store::leases::Holder;
 use fleetbeat_server::store::runs::Run;
 use fleetbeat_server::store::{Store, tokens};
 use fleetbeat_server::telemetry::{Census, Metrics, Recording, Sources};
+use fleetbeat_server::tuning::rollout::Driver;
 use fleetbeat_server::tuning::{Desk, Ledger};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -48,6 +50,12 @@ pub(crate) type Client = FleetServiceClient<InterceptedService<Channel, Bearer>>
 
 #[derive(Clone)]
 pub(crate) struct Bearer(MetadataValue<tonic::metadata::Ascii>);
+
+impl Bearer {
+    pub(crate) fn new(token: &str) -> Self {
+        Self(format!("Bearer {token}").parse().unwrap())
+    }
+}
 
 impl Interceptor for Bearer {
     fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
@@ -145,8 +153,7 @@ impl Office {
     }
 
     pub(crate) async fn client_with(&self, token: &str) -> Client {
-        let bearer = Bearer(format!("Bearer {token}").parse().unwrap());
-        FleetServiceClient::with_interceptor(self.channel().await, bearer)
+        FleetServiceClient::with_interceptor(self.channel().await, Bearer::new(token))
     }
 
     /// Makes a token with `role` and waits until the server knows it.
@@ -203,6 +210,16 @@ impl Office {
     pub(crate) fn run_desk(&self) {
         let (desk, stop) = (Arc::clone(&self.desk), self.stop.clone());
         TaskTracker::new().spawn(async move { desk.run(stop).await });
+    }
+
+    /// Lets this server drive rollouts.
+    pub(crate) fn drive(&self) {
+        let holder = Holder {
+            server_id: Uuid::new_v4(),
+            run_id: Uuid::new_v4(),
+        };
+        let driver = Driver::new(Arc::clone(&self.desk), holder);
+        TaskTracker::new().spawn(driver.run(self.stop.clone()));
     }
 
     /// Starts recording what happens in the house.

@@ -10,7 +10,7 @@ use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 
 use super::super::Trouble;
 use super::super::door::{Caller, Peer};
-use super::{Parts, agents, find, message, policies};
+use super::{Parts, agents, find, message, policies, rollouts};
 use crate::store::Class;
 use crate::telemetry::{TRACED, parent_of, traceparent};
 use crate::tuning::{Author, Change, Changed, Failed, Partial, Terms, Which, Wish, check_group};
@@ -84,6 +84,9 @@ pub(super) async fn set(
         expected: request.expected_revision,
         dry_run: request.dry_run,
         force: request.force,
+        staging: request.staging.map(rollouts::staging).transpose()?,
+        supersede: request.supersede,
+        again: request.again,
     };
     let named = (!request.policy.is_empty()).then_some(request.policy);
     let selector = request.selector.map(policies::selector).transpose()?;
@@ -125,6 +128,9 @@ pub(super) async fn apply(
         expected: request.expected_revision,
         dry_run: request.dry_run,
         force: request.force,
+        staging: request.staging.map(rollouts::staging).transpose()?,
+        supersede: request.supersede,
+        again: request.again,
     };
     let policies = request.policies.ok_or_else(|| {
         Trouble::Wrong("no policies: send an empty set to remove all of them".to_owned())
@@ -144,6 +150,9 @@ pub(super) async fn rollback(
         expected: request.expected_revision,
         dry_run: request.dry_run,
         force: request.force,
+        staging: request.staging.map(rollouts::staging).transpose()?,
+        supersede: request.supersede,
+        again: request.again,
     };
     let wish = Wish::Rollback(request.to_revision);
     change_it(parts, wish, (author, request.reason), terms, span).await
@@ -166,7 +175,7 @@ async fn change_it(
 }
 
 /// The span of a change, and who asks for it.
-fn accept<T>(call: &str, request: &Request<T>) -> Result<(Span, Author), Trouble> {
+pub(super) fn accept<T>(call: &str, request: &Request<T>) -> Result<(Span, Author), Trouble> {
     let span = tracing::info_span!(
         target: TRACED,
         "operator call",
@@ -217,11 +226,30 @@ fn answer(changed: Changed) -> v1::SetTuningResponse {
         beats_per_second_before: before,
         beats_per_second_after: after,
         exceeded: changed.exceeded,
+        staged_to: changed.staged.map(|staged| v1::StagedTo {
+            rollout: staged.rollout.unwrap_or_default(),
+            cohort: staged.cohort,
+            connected: staged.connected,
+        }),
     }
 }
 
-fn trouble(failed: Failed) -> Trouble {
+pub(super) fn trouble(failed: Failed) -> Trouble {
     match failed {
+        Failed::Staging(wrong) => Trouble::Wrong(wrong.to_string()),
+        Failed::NoRollout(_) | Failed::NoneRuns => Trouble::NotFound(format!(
+            "{failed}; `fleetbeat tune rollout list` shows those there were"
+        )),
+        Failed::NotNow(_) => Trouble::NotNow(failed.to_string()),
+        Failed::Underway { .. } => Trouble::NotNow(format!(
+            "{failed}: wait for its end, abort it (`fleetbeat tune rollout abort`), or let this change \
+             take its place (`--supersede`), built on the policies from before it"
+        )),
+        Failed::TriedBefore { rollout, .. } => Trouble::NotNow(format!(
+            "{failed}; `fleetbeat tune rollout show {rollout}` tells why, and `--again` tries them once \
+             more"
+        )),
+        Failed::Contended => Trouble::Busy,
         Failed::Wrong(wrong) => Trouble::Wrong(wrong.to_string()),
         Failed::MovedOn {
             expected,

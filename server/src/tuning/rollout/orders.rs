@@ -1,0 +1,105 @@
+//! What operators tell a rollout, on whichever server they do.
+
+use std::sync::Arc;
+
+use fleetbeat_liveness::rollout::Change;
+
+use super::Course;
+use super::members::Affected;
+use super::steps::{Step, Stepped};
+use crate::tuning::rules::check_reason;
+use crate::tuning::{Author, Desk, Failed};
+
+/// Tries while the rollout moves at the same time.
+const TRIES: u32 = 8;
+
+/// An operator's word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    Pause,
+    Resume,
+    Abort,
+}
+
+impl Desk {
+    /// Carries out an order on the rollout with this id, or on the one that runs. Once begun it goes on
+    /// even when the caller gives up.
+    pub async fn order(
+        self: &Arc<Self>,
+        rollout: Option<u64>,
+        order: Order,
+        author: Author,
+    ) -> Result<Course, Failed> {
+        let desk = Arc::clone(self);
+        let work = self.tasks.spawn(async move {
+            check_reason(&author.reason)?;
+            let _turn = desk.turn.lock().await;
+            for _ in 0..TRIES {
+                let mut course = desk.ordered(rollout).await?;
+                let step = desk.carry_out(&course, order, &author).await?;
+                if desk.commit(&mut course, step).await? != Stepped::Overtaken {
+                    return Ok(course);
+                }
+            }
+            Err(Failed::Contended)
+        });
+        match work.await {
+            Ok(done) => done,
+            Err(_) => Err(Failed::Stopped),
+        }
+    }
+
+    async fn ordered(&self, rollout: Option<u64>) -> Result<Course, Failed> {
+        let running = self.running().await?;
+        match (running, rollout) {
+            (Some(course), None) => Ok(course),
+            (Some(course), Some(id)) if course.id == id => Ok(course),
+            (None, None) => Err(Failed::NoneRuns),
+            (_, Some(id)) => {
+                let stored = self.store.rollout(id).await?;
+                let stored = stored.ok_or(Failed::NoRollout(id))?;
+                Ok(Course::read(&stored)?)
+            }
+        }
+    }
+
+    async fn carry_out(
+        &self,
+        course: &Course,
+        order: Order,
+        author: &Author,
+    ) -> Result<Step<'static>, Failed> {
+        let now = self.since_epoch();
+        let current = self.newest().await?;
+        let last_good = self.last_good(course, now).await?;
+        let mut next = course.clone();
+        let (action, change) = match order {
+            Order::Pause => {
+                next.rollout.pause()?;
+                ("PauseRollout", None)
+            }
+            Order::Abort => ("AbortRollout", Some(next.rollout.abort()?)),
+            Order::Resume => {
+                next.candidate = next.candidate.without_expired(now);
+                let affected = Affected::of(&self.registry, &next.candidate, &last_good).await;
+                let push = self.push_of(&affected, self.next_number(&current));
+                let change = next.rollout.resume(push)?;
+                if let Some(Change::Split(_)) = change {
+                    next.freeze(&affected.connected);
+                }
+                ("ResumeRollout", change)
+            }
+        };
+        let by = format!("by {}: {}", author.name, author.reason);
+        next.tell(self.registry.clock().wall(), &by);
+        Ok(Step {
+            next,
+            change,
+            current,
+            last_good,
+            author: author.clone(),
+            action,
+            lease: None,
+        })
+    }
+}
