@@ -18,6 +18,7 @@ pub mod guard;
 mod odds;
 pub mod phase;
 pub mod plan;
+mod progress;
 mod words;
 
 use std::collections::BTreeMap;
@@ -27,56 +28,11 @@ pub use gathering::{Gathering, Part, Shown};
 pub use guard::{Answer, Evidence, Finding, Guard, Guards};
 pub use phase::{AgentId, Phase, Size, Split};
 pub use plan::{OnLittle, Plan, PlanError};
+pub use progress::{Progress, Standing, State};
 
 /// Longest time between two calls of [`Rollout::observe`] that counts as watched. An outage of the owner
 /// or a step of the wall clock is not soak time.
 pub const WATCHED_MOST: Duration = Duration::from_secs(30);
-
-/// Where a member of the frozen cohort stands. Later ones win, in whatever order they are told.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Standing {
-    /// Has not answered the push.
-    Waiting,
-    Applied,
-    Refused,
-    /// Disconnected for good or said goodbye.
-    Left,
-}
-
-#[derive(Debug, Clone, PartialEq)]
-pub enum State {
-    Planned,
-    Soaking,
-    Paused,
-    Completed,
-    /// A guard halted it; everybody returned to the last good revision.
-    RolledBack(Finding),
-    Aborted,
-    Superseded {
-        by: u64,
-    },
-}
-
-/// How far a rollout came.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Progress {
-    pub state: State,
-    /// Index into the plan's phases.
-    pub phase: usize,
-    pub split: Option<Split>,
-    /// The revision that the phase was pushed with.
-    pub revision: u64,
-    /// Connected members within the split when the phase was pushed.
-    pub cohort: BTreeMap<AgentId, Standing>,
-    /// Soak time of the phase so far.
-    pub soaked: Duration,
-    /// Wall time of the last call since the epoch, once there was one.
-    pub watched_at: Option<Duration>,
-    /// Looks taken at the phase.
-    pub looks: u32,
-    /// What the last look found, a finding per guard.
-    pub findings: Vec<Finding>,
-}
 
 /// What the owner tells when a phase may begin.
 #[derive(Debug, Clone, Copy)]

@@ -8,7 +8,9 @@
 mod ack_span;
 mod desk;
 mod draft;
+mod failed;
 mod grant;
+mod ground;
 mod ledger;
 mod limits;
 mod progress;
@@ -16,9 +18,11 @@ mod push;
 pub mod rollout;
 mod rules;
 mod stored;
+mod writing;
 
-pub use desk::{Author, Changed, Desk, Failed, StagedTo, Terms, Wish};
+pub use desk::{Author, Changed, Desk, StagedTo, Terms, Way, Wish};
 pub use draft::{Change, Draft, Partial, Which, in_force};
+pub use failed::Failed;
 pub use ledger::Ledger;
 pub use progress::{Refusal, Tally};
 pub use push::drifting;

@@ -3,7 +3,6 @@ use std::time::Duration;
 
 use fleetbeat_liveness::bounds::Bounds;
 use fleetbeat_liveness::policy::PolicySet;
-use fleetbeat_liveness::rollout::NotNow;
 use fleetbeat_liveness::tuning::Tuning;
 use tokio::sync::Mutex;
 use tokio::time::MissedTickBehavior;
@@ -15,11 +14,10 @@ use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 
 use super::draft::Change;
 use super::push::push;
-use super::rollout::{Frozen, Staging, StagingError};
-use super::rules::Wrong;
-use super::{Ledger, Unreadable, stored};
+use super::rollout::{Frozen, Staging};
+use super::{Failed, Ledger, stored};
 use crate::registry::Registry;
-use crate::store::{self, Store};
+use crate::store::Store;
 use crate::telemetry::{TRACED, context_of, traceparent};
 
 /// How often revisions made by other servers and policies whose time is over are looked for.
@@ -84,44 +82,6 @@ pub struct StagedTo {
     pub connected: u64,
 }
 
-/// Why a change was not made.
-#[derive(Debug, thiserror::Error)]
-pub enum Failed {
-    #[error(transparent)]
-    Wrong(#[from] Wrong),
-    #[error("revision {newest} is the newest, not {expected}")]
-    MovedOn {
-        expected: u64,
-        newest: u64,
-        /// What changed since the one expected, oldest first.
-        since: Vec<String>,
-    },
-    #[error("{}", .0.join("; "))]
-    Exceeds(Vec<String>),
-    #[error("there is no revision {0}")]
-    NoRevision(u64),
-    #[error("rollout {rollout} is on its way ({place})")]
-    Underway { rollout: u64, place: String },
-    #[error("rollout {rollout} tried the same policies, and was {outcome}")]
-    TriedBefore { rollout: u64, outcome: String },
-    #[error("there is no rollout {0}")]
-    NoRollout(u64),
-    #[error("no rollout runs")]
-    NoneRuns,
-    #[error(transparent)]
-    NotNow(#[from] NotNow),
-    #[error(transparent)]
-    Staging(#[from] StagingError),
-    #[error("the rollout moves on at the same time")]
-    Contended,
-    #[error(transparent)]
-    Store(#[from] store::Error),
-    #[error(transparent)]
-    Unreadable(#[from] Unreadable),
-    #[error("the server is stopping")]
-    Stopped,
-}
-
 /// What is asked of the policies.
 #[derive(Clone, Debug)]
 pub enum Wish {
@@ -141,11 +101,17 @@ pub struct Terms {
     pub dry_run: bool,
     /// Go beyond the fleet's limits.
     pub force: bool,
-    /// Reach the fleet in phases; `None` reaches everybody at once.
+    pub way: Way,
+}
+
+/// How a change reaches the fleet.
+#[derive(Clone, Debug, Default)]
+pub struct Way {
+    /// In phases; `None` reaches everybody at once.
     pub staging: Option<Staging>,
     /// End a rollout that is on its way, and build on the policies before it.
     pub supersede: bool,
-    /// Make it although a rollout of the same policies was rolled back.
+    /// Also when a rollout of the same policies was rolled back.
     pub again: bool,
 }
 
@@ -296,31 +262,5 @@ impl Desk {
             .await?
             .ok_or(Failed::NoRevision(revision))?;
         Ok(stored::read(revision, &found.draft.policies)?)
-    }
-}
-
-impl Failed {
-    /// In one line, with its cause.
-    #[must_use]
-    pub fn sentence(&self) -> String {
-        match self {
-            Self::Store(error) => error.sentence(),
-            Self::Unreadable(error) => match std::error::Error::source(error) {
-                Some(source) => format!("{error}: {source}"),
-                None => error.to_string(),
-            },
-            Self::Wrong(_)
-            | Self::MovedOn { .. }
-            | Self::Exceeds(_)
-            | Self::NoRevision(_)
-            | Self::Underway { .. }
-            | Self::TriedBefore { .. }
-            | Self::NoRollout(_)
-            | Self::NoneRuns
-            | Self::NotNow(_)
-            | Self::Staging(_)
-            | Self::Contended
-            | Self::Stopped => self.to_string(),
-        }
     }
 }

@@ -1,56 +1,21 @@
 //! Granting a wish: from what is wanted to a revision that is in force.
 
 use fleetbeat_liveness::policy::PolicySet;
-use time::OffsetDateTime;
 
-use super::desk::{Author, Changed, Desk, Failed, StagedTo, Terms, Wish};
-use super::draft::{Change, Draft, Which};
+use super::Failed;
+use super::desk::{Author, Changed, Desk, StagedTo, Terms, Wish};
+use super::draft::Draft;
+use super::ground::Ground;
 use super::limits::Projection;
 use super::push::targets;
-use super::rollout::{Course, Staging, Start, hash};
+use super::rollout::{Staging, Start, hash};
 use super::rules::check_reason;
-use super::stored;
-use crate::store::rollouts::{Write, Written};
-use crate::store::{self, audit};
+use crate::store;
 
 /// Tries when others make revisions at the same time and the caller expects none in particular.
 const TRIES: u32 = 8;
 /// Newer revisions that a refusal tells of.
 const TOLD: u32 = 10;
-
-/// On what a change is built.
-struct Ground {
-    /// The head, whose number the change states.
-    current: PolicySet,
-    /// What the change is made to: the head, or what it was before the rollout that the change ends.
-    base: PolicySet,
-    /// The revision that `base` comes from.
-    last_good: u64,
-    ends: Option<Course>,
-}
-
-impl Ground {
-    /// Whether a change is more than the end of a rollout.
-    fn differs(&self, changed: &Changed) -> bool {
-        !changed.policies.changes(&self.base).is_empty()
-    }
-
-    /// The rollout that ends with revision `number`, as it is to be stored.
-    fn end(
-        &self,
-        number: u64,
-        author: &Author,
-        at: OffsetDateTime,
-    ) -> Result<Option<(u64, u64, store::rollouts::Standing)>, Failed> {
-        let Some(course) = &self.ends else {
-            return Ok(None);
-        };
-        let mut course = course.clone();
-        course.rollout.supersede(number)?;
-        course.tell(at, &format!("({}: {})", author.name, author.reason));
-        Ok(Some((course.id, course.steps, course.standing(false))))
-    }
-}
 
 impl Desk {
     pub(super) async fn grant(
@@ -124,7 +89,7 @@ impl Desk {
             if !changed.exceeded.is_empty() && !terms.force && !terms.dry_run {
                 return Err(Failed::Exceeds(changed.exceeded));
             }
-            let made = match &terms.staging {
+            let made = match &terms.way.staging {
                 Some(staging) if ground.differs(&changed) => {
                     let staged = (staging, terms.dry_run);
                     self.make_staged(wish, author, &ground, changed, staged)
@@ -141,41 +106,6 @@ impl Desk {
         Err(self
             .moved_on(terms.expected.unwrap_or(newest), newest)
             .await)
-    }
-
-    /// On what a change is built: the newest policies or, when it ends a rollout, those from before that.
-    async fn ground(
-        &self,
-        wish: &Wish,
-        terms: &Terms,
-        current: PolicySet,
-    ) -> Result<Ground, Failed> {
-        // A time that is over ends with a rollout on its way as well, on both of its sides.
-        let running = match wish {
-            Wish::Expiry => None,
-            Wish::Change(_) | Wish::Rollback(_) => self.running().await?,
-        };
-        let Some(course) = running else {
-            return Ok(Ground {
-                base: current.clone(),
-                last_good: current.revision(),
-                current,
-                ends: None,
-            });
-        };
-        if !terms.supersede {
-            return Err(Failed::Underway {
-                rollout: course.id,
-                place: course.place(),
-            });
-        }
-        let base = self.last_good(&course, self.since_epoch()).await?;
-        Ok(Ground {
-            base: base.at_revision(current.revision()),
-            last_good: course.rollout.plan.last_good,
-            current,
-            ends: Some(course),
-        })
     }
 
     /// What the wish comes to, if it may be made.
@@ -199,7 +129,7 @@ impl Desk {
             policies: draft.policies,
             staged: None,
         };
-        let asked = !matches!(wish, Wish::Expiry) && !terms.again && ground.differs(&changed);
+        let asked = !matches!(wish, Wish::Expiry) && !terms.way.again && ground.differs(&changed);
         if asked && let Some((rollout, outcome)) = self.failed(&changed.policies).await? {
             return Err(Failed::TriedBefore { rollout, outcome });
         }
@@ -298,69 +228,6 @@ impl Desk {
         }))
     }
 
-    /// Stores a revision with what begins and what ends by it; yields its number and that of the rollout
-    /// that began.
-    async fn write(
-        &self,
-        wish: &Wish,
-        author: &Author,
-        ground: &Ground,
-        (changed, policies, begins): (&Changed, &PolicySet, Option<&Course>),
-    ) -> Result<Option<(u64, Option<u64>)>, Failed> {
-        let at = self.registry.clock().wall();
-        let stored = store::tuning::Draft {
-            parent: ground.current.revision(),
-            author: author.name.clone(),
-            reason: author.reason.clone(),
-            created_at: at,
-            policies: stored::write(policies),
-            changes: changed.changes.clone(),
-        };
-        let (before, after) = match wish {
-            Wish::Change(Change::Set { .. } | Change::Unset { .. }) => (
-                stored::tuning(changed.before),
-                stored::tuning(changed.after),
-            ),
-            Wish::Change(Change::Replace { .. }) | Wish::Rollback(_) | Wish::Expiry => {
-                (stored::write(&ground.current), stored.policies.clone())
-            }
-        };
-        let outcome = match &changed.exceeded[..] {
-            [] => "done".to_owned(),
-            exceeded => format!("done, forced although {}", exceeded.join("; ")),
-        };
-        let entry = audit::Entry {
-            before: Some(before),
-            after: Some(after),
-            ..self.audit_entry(wish, author, outcome)
-        };
-        let number = self.next_number(&ground.current);
-        let ended = ground.end(number, author, at)?;
-        let begins = begins.map(|course| (course.begun(), course.standing(true)));
-        let write = Write {
-            revision: Some((&stored, number - 1)),
-            moved: ended
-                .as_ref()
-                .map(|(id, steps, standing)| (*id, *steps, standing)),
-            begun: begins.as_ref().map(|(begun, standing)| (begun, standing)),
-            audit: Some(&entry),
-            at: Some(at),
-            ..Write::default()
-        };
-        let Written::Done { revision, begun } = self.store.write_rollout(write).await? else {
-            return Ok(None);
-        };
-        for change in &changed.changes {
-            tracing::info!(
-                tuning.revision = number,
-                operator = %author.name,
-                reason = %author.reason,
-                "Tuning changed: {change}"
-            );
-        }
-        Ok(revision.map(|revision| (revision, begun)))
-    }
-
     /// Tells what was changed in between, as far as Postgres can be asked.
     async fn moved_on(&self, expected: u64, newest: u64) -> Failed {
         let newer = self.store.revisions(None, TOLD).await.unwrap_or_default();
@@ -383,48 +250,6 @@ impl Desk {
             expected,
             newest,
             since: newer.map(line).collect(),
-        }
-    }
-
-    fn audit_entry(&self, wish: &Wish, author: &Author, outcome: String) -> audit::Entry {
-        let which = |which: &Which| match which {
-            Which::Of(selector) => selector.usual_name(),
-            Which::Named(name, _) => name.clone(),
-        };
-        let (action, target) = match wish {
-            Wish::Change(Change::Set { which: policy, .. } | Change::Unset { which: policy }) => {
-                ("SetTuning", format!("policy {}", which(policy)))
-            }
-            Wish::Change(Change::Replace { .. }) => ("ApplyPolicies", "all policies".to_owned()),
-            Wish::Rollback(to) => ("RollbackTuning", format!("revision {to}")),
-            Wish::Expiry => ("ExpirePolicies", "policies whose time is over".to_owned()),
-        };
-        audit::Entry {
-            at: self.registry.clock().wall(),
-            actor: author.name.clone(),
-            role: author.role.clone(),
-            address: author.address.clone(),
-            action: action.to_owned(),
-            target,
-            outcome,
-            reason: author.reason.clone(),
-            revision: None,
-            before: None,
-            after: None,
-        }
-    }
-
-    /// A refusal is worth a line in the audit, but not an error of its own.
-    async fn audit_refusal(&self, wish: &Wish, author: &Author, refusal: &Failed) {
-        if matches!(refusal, Failed::Store(_)) {
-            return;
-        }
-        let entry = self.audit_entry(wish, author, refusal.to_string());
-        if let Err(error) = self.store.append_audit(&entry).await {
-            tracing::warn!(
-                error = error.sentence(),
-                "Refused call is missing from the audit"
-            );
         }
     }
 }

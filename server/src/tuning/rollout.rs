@@ -6,11 +6,13 @@
 //! the step before it, so that an operator's word, the driver and a second server never write over each
 //! other, and a start after a crash goes on from what is stored.
 
+mod account;
 mod course;
 mod driver;
 mod members;
 mod orders;
 mod staging;
+mod start;
 mod steps;
 mod stored;
 mod watch;
@@ -20,5 +22,5 @@ pub(super) use course::hash;
 pub use driver::Driver;
 pub use orders::Order;
 pub use staging::{Staging, StagingError};
-pub(super) use steps::Start;
+pub(super) use start::Start;
 pub(super) use watch::Frozen;

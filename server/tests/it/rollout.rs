@@ -27,8 +27,8 @@ pub(crate) fn tuning(interval_ms: u64) -> v1::Tuning {
     }
 }
 
-pub(crate) fn seconds(n: u64) -> Option<u64> {
-    Some(n * 1_000_000_000)
+pub(crate) fn seconds(n: u64) -> u64 {
+    n * 1_000_000_000
 }
 
 pub(crate) fn percent(percent: u32) -> v1::RolloutPhase {
@@ -49,7 +49,7 @@ pub(crate) fn count(count: u32) -> v1::RolloutPhase {
 pub(crate) fn staging(phases: &[v1::RolloutPhase]) -> v1::Staging {
     v1::Staging {
         phases: phases.to_vec(),
-        soak_ns: seconds(3),
+        soak_ns: Some(seconds(3)),
         looks: Some(3),
         ..v1::Staging::default()
     }
@@ -266,7 +266,7 @@ async fn rollouts_that_could_not_tell_anything_are_refused_with_what_to_do() {
         change(request.staging.as_mut().unwrap());
         request
     };
-    let short = |staging: &mut v1::Staging| staging.soak_ns = seconds(2);
+    let short = |staging: &mut v1::Staging| staging.soak_ns = Some(seconds(2));
     let many = |staging: &mut v1::Staging| staging.looks = Some(99);
     let unsound = |staging: &mut v1::Staging| {
         staging.guards = Some(v1::RolloutGuards {

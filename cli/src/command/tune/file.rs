@@ -90,6 +90,7 @@ pub(super) async fn apply(
         expected_revision: apply.how.expect_revision.or(read.revision),
         dry_run: apply.how.dry_run,
         force: apply.how.force,
+        ..v1::ApplyPoliciesRequest::default()
     };
     let mut fleet = Fleet::connect(settings).await?;
     let answer = fleet.apply_policies(request).await?;

@@ -171,6 +171,7 @@ pub(super) async fn rollback(
         expected_revision: rollback.how.expect_revision,
         dry_run: rollback.how.dry_run,
         force: rollback.how.force,
+        ..v1::RollbackTuningRequest::default()
     };
     let answer = fleet.rollback_tuning(request).await?;
     rollback.how.follow(answer, &mut fleet, output).await

@@ -13,7 +13,9 @@ use super::super::door::{Caller, Peer};
 use super::{Parts, agents, find, message, policies, rollouts};
 use crate::store::Class;
 use crate::telemetry::{TRACED, parent_of, traceparent};
-use crate::tuning::{Author, Change, Changed, Failed, Partial, Terms, Which, Wish, check_group};
+use crate::tuning::{
+    Author, Change, Changed, Failed, Partial, Terms, Way, Which, Wish, check_group,
+};
 
 const REVISIONS: u32 = 50;
 
@@ -84,9 +86,11 @@ pub(super) async fn set(
         expected: request.expected_revision,
         dry_run: request.dry_run,
         force: request.force,
-        staging: request.staging.map(rollouts::staging).transpose()?,
-        supersede: request.supersede,
-        again: request.again,
+        way: Way {
+            staging: request.staging.map(rollouts::staging).transpose()?,
+            supersede: request.supersede,
+            again: request.again,
+        },
     };
     let named = (!request.policy.is_empty()).then_some(request.policy);
     let selector = request.selector.map(policies::selector).transpose()?;
@@ -128,9 +132,11 @@ pub(super) async fn apply(
         expected: request.expected_revision,
         dry_run: request.dry_run,
         force: request.force,
-        staging: request.staging.map(rollouts::staging).transpose()?,
-        supersede: request.supersede,
-        again: request.again,
+        way: Way {
+            staging: request.staging.map(rollouts::staging).transpose()?,
+            supersede: request.supersede,
+            again: request.again,
+        },
     };
     let policies = request.policies.ok_or_else(|| {
         Trouble::Wrong("no policies: send an empty set to remove all of them".to_owned())
@@ -150,9 +156,11 @@ pub(super) async fn rollback(
         expected: request.expected_revision,
         dry_run: request.dry_run,
         force: request.force,
-        staging: request.staging.map(rollouts::staging).transpose()?,
-        supersede: request.supersede,
-        again: request.again,
+        way: Way {
+            staging: request.staging.map(rollouts::staging).transpose()?,
+            supersede: request.supersede,
+            again: request.again,
+        },
     };
     let wish = Wish::Rollback(request.to_revision);
     change_it(parts, wish, (author, request.reason), terms, span).await

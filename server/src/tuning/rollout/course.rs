@@ -190,5 +190,7 @@ pub(super) fn word(state: &State) -> &'static str {
 pub(in crate::tuning) fn hash(candidate: &PolicySet) -> String {
     let text = stored::write(&candidate.unstaged()).to_string();
     let digest = Sha256::digest(text.as_bytes());
-    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+    digest
+        .iter()
+        .fold(String::new(), |hex, byte| format!("{hex}{byte:02x}"))
 }

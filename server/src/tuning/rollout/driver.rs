@@ -238,7 +238,8 @@ impl Driven {
     ) -> Result<Stepped, Failed> {
         let due = |since: Moment, every: Duration| now.since(since) >= every;
         let members = self.members_moved && due(self.members_saved, MEMBERS_SAVED_EVERY);
-        if !members && !(soaks && due(self.saved, SAVED_EVERY)) {
+        let counts = soaks && due(self.saved, SAVED_EVERY);
+        if !members && !counts {
             return Ok(Stepped::Quiet);
         }
         let saved = desk.save(&mut self.course, lease, members).await?;

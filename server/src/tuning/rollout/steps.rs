@@ -4,16 +4,15 @@
 use std::time::Duration;
 
 use fleetbeat_liveness::policy::PolicySet;
-use fleetbeat_liveness::rollout::{Change, Push, Rollout};
-use rand::RngExt as _;
+use fleetbeat_liveness::rollout::{Change, Push};
 use time::OffsetDateTime;
 
-use super::course::{rolled_back, size_in_words};
+use super::account::{action, automatic, entry};
 use super::members::Affected;
-use super::{Course, Frozen, Staging};
+use super::{Course, Frozen};
 use crate::store::leases::Lease;
 use crate::store::rollouts::{Write, Written};
-use crate::store::{audit, tuning};
+use crate::store::tuning;
 use crate::tuning::{Author, Desk, Failed, stored};
 
 /// Whether a step was written.
@@ -38,57 +37,7 @@ pub(super) struct Step<'a> {
     pub lease: Option<&'a Lease>,
 }
 
-/// A change that is to reach the fleet in phases.
-pub(in crate::tuning) struct Start<'a> {
-    pub staging: &'a Staging,
-    pub candidate: PolicySet,
-    /// What everybody else keeps, under the head's number.
-    pub base: &'a PolicySet,
-    /// The revision that these policies come from.
-    pub last_good: u64,
-    pub current: &'a PolicySet,
-    pub author: &'a Author,
-}
-
 impl Desk {
-    /// A course whose first phase is decided, with the policies to push; nothing is stored.
-    pub(in crate::tuning) async fn prepare(
-        &self,
-        start: Start<'_>,
-    ) -> Result<(Course, PolicySet), Failed> {
-        let number = self.next_number(start.current);
-        let affected = Affected::of(&self.registry, &start.candidate, start.base).await;
-        let seed = rand::rng().random();
-        let tunings = affected.tunings.iter().copied();
-        let plan = start
-            .staging
-            .plan(seed, (number, start.last_good), tunings)?;
-        let rollout = Rollout::new(plan).map_err(super::StagingError::from)?;
-        let at = self.registry.clock().wall();
-        let mut course = Course {
-            id: 0,
-            steps: 0,
-            rollout,
-            evidence: fleetbeat_liveness::rollout::Gathering::default(),
-            rest: std::collections::BTreeSet::new(),
-            candidate: start.candidate,
-            newest: number,
-            author: start.author.name.clone(),
-            reason: start.author.reason.clone(),
-            started_at: at,
-            updated_at: at,
-            ended_at: None,
-            outcome: String::new(),
-        };
-        let push = self.push_of(&affected, number);
-        let mut policies = start.base.at_revision(number);
-        if let Change::Split(split) = course.rollout.start(push)? {
-            policies = policies.staged_to(split, &course.candidate);
-        }
-        course.freeze(&affected.connected);
-        Ok((course, policies))
-    }
-
     /// The phase's members are watched from here on: to be called before its push.
     pub(in crate::tuning) fn watch_from_here(&self, course: &Course) {
         *self.frozen.lock() = Some(Frozen::new(course, &self.registry));
@@ -275,64 +224,5 @@ fn draft(
         created_at,
         policies: stored::write(policies),
         changes: policies.changes(current),
-    }
-}
-
-fn entry(course: &Course, author: &Author, action: &str, at: OffsetDateTime) -> audit::Entry {
-    audit::Entry {
-        at,
-        actor: author.name.clone(),
-        role: author.role.clone(),
-        address: author.address.clone(),
-        action: action.to_owned(),
-        target: format!("rollout {}", course.id),
-        outcome: "done".to_owned(),
-        reason: author.reason.clone(),
-        revision: None,
-        before: None,
-        after: None,
-    }
-}
-
-/// Who a step is by that nobody asked for, and why.
-fn automatic(next: &Course, change: Option<&Change>) -> Author {
-    use fleetbeat_liveness::rollout::State;
-    let phases = next.rollout.plan.phases.len();
-    let phase = next.rollout.progress.phase;
-    let reason = match (&next.rollout.progress.state, change) {
-        (State::RolledBack(finding), _) => rolled_back(finding),
-        (_, Some(Change::Split(_))) => {
-            let size = size_in_words(next.rollout.plan.phases[phase].size);
-            format!(
-                "phase {} of {phases}: {size}, after {} without harm",
-                phase + 1,
-                looks(next.rollout.plan.looks)
-            )
-        }
-        _ => next.place(),
-    };
-    Author {
-        name: format!("rollout {}", next.id),
-        role: "server".to_owned(),
-        address: String::new(),
-        reason,
-        traceparent: String::new(),
-    }
-}
-
-fn looks(looks: u32) -> String {
-    match looks {
-        1 => "a look".to_owned(),
-        looks => format!("{looks} looks"),
-    }
-}
-
-fn action(change: Option<&Change>) -> &'static str {
-    match change {
-        Some(Change::Split(_)) => "AdvanceRollout",
-        Some(Change::LastGood) => "RollBackRollout",
-        Some(Change::Completed) => "CompleteRollout",
-        Some(Change::Paused) => "PauseRollout",
-        None => "WatchRollout",
     }
 }

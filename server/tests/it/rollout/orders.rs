@@ -170,7 +170,7 @@ async fn aborted_rollout_gives_everybody_the_old_value_back_and_may_be_tried_aga
 async fn newer_change_supersedes_explicitly_and_is_built_on_the_last_good_policies() {
     let (office, crew, mut client) = fleet(4, |_| Nature::Good).await;
     let long = v1::Staging {
-        soak_ns: seconds(600),
+        soak_ns: Some(seconds(600)),
         ..staging(&[percent(100)])
     };
     let everybody = v1::SetTuningRequest {

@@ -24,7 +24,7 @@ async fn rollout_goes_on_where_it_was_when_its_server_is_killed() {
     })
     .await;
     let slow = v1::Staging {
-        soak_ns: seconds(8),
+        soak_ns: Some(seconds(8)),
         ..staging(&[count(2), percent(100)])
     };
     let request = v1::SetTuningRequest {
