@@ -28,8 +28,8 @@ Exit codes:
   2  wrong usage, or refused here before anything was sent
   3  the server cannot be reached
   4  the token is missing, wrong or lacks the right
-  5  no such agent or revision
-  6  conflict: the policies moved on";
+  5  no such agent, revision or rollout
+  6  conflict: the policies moved on, or a rollout stands in the way";
 
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
@@ -155,7 +155,11 @@ impl Failure {
                 told(Exit::Denied).next("ask for a token whose role allows this, then --token-file")
             }
             Code::NotFound => told(Exit::NotFound).next(
-                "`fleetbeat agents list` shows the agents, `fleetbeat tune history` the revisions",
+                "`fleetbeat agents list` shows the agents, `fleetbeat tune history` the revisions, \
+                 `fleetbeat tune rollout list` the rollouts",
+            ),
+            Code::FailedPrecondition if message.contains("rollout") => told(Exit::Conflict).next(
+                "`fleetbeat tune rollout show` tells how far it is, and what its guards found",
             ),
             Code::FailedPrecondition | Code::Aborted => told(Exit::Conflict)
                 .next("look at `fleetbeat tune history`, then repeat on the newest revision"),

@@ -151,6 +151,52 @@ impl Fleet {
     ) -> Result<v1::ListIncidentsResponse, Failure> {
         answer(&self.server, self.client.list_incidents(request)).await
     }
+
+    pub(crate) async fn rollout(
+        &mut self,
+        request: v1::GetRolloutRequest,
+    ) -> Result<v1::Rollout, Failure> {
+        answer(&self.server, self.client.get_rollout(request)).await
+    }
+
+    pub(crate) async fn rollouts(
+        &mut self,
+        request: v1::ListRolloutsRequest,
+    ) -> Result<v1::ListRolloutsResponse, Failure> {
+        answer(&self.server, self.client.list_rollouts(request)).await
+    }
+
+    pub(crate) async fn watch_rollout(
+        &mut self,
+        request: v1::WatchRolloutRequest,
+    ) -> Result<Answers<v1::Rollout>, Failure> {
+        let stream = answer(&self.server, self.client.watch_rollout(request)).await?;
+        Ok(Answers {
+            stream,
+            server: self.server.clone(),
+        })
+    }
+
+    pub(crate) async fn pause_rollout(
+        &mut self,
+        request: v1::OrderRolloutRequest,
+    ) -> Result<v1::Rollout, Failure> {
+        change(&self.server, false, self.client.pause_rollout(request)).await
+    }
+
+    pub(crate) async fn resume_rollout(
+        &mut self,
+        request: v1::OrderRolloutRequest,
+    ) -> Result<v1::Rollout, Failure> {
+        change(&self.server, false, self.client.resume_rollout(request)).await
+    }
+
+    pub(crate) async fn abort_rollout(
+        &mut self,
+        request: v1::OrderRolloutRequest,
+    ) -> Result<v1::Rollout, Failure> {
+        change(&self.server, false, self.client.abort_rollout(request)).await
+    }
 }
 
 /// Answers that come one by one.

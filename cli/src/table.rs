@@ -6,6 +6,7 @@ mod grid;
 mod incident;
 mod plan;
 mod preset;
+mod rollout;
 mod status;
 mod tuning;
 
@@ -14,5 +15,6 @@ pub(crate) use event::event;
 pub(crate) use incident::incidents;
 pub(crate) use plan::plan;
 pub(crate) use preset::presets;
+pub(crate) use rollout::{rollout, rollout_line, rollouts};
 pub(crate) use status::status;
 pub(crate) use tuning::{outcome, policies, progress, progress_brief, progress_line, revisions};

@@ -12,6 +12,7 @@ mod grounds;
 mod incident;
 mod plan;
 mod preset;
+mod rollout;
 mod status;
 mod tuning;
 
@@ -23,6 +24,9 @@ pub(crate) use grounds::Grounds;
 pub(crate) use incident::{Incident, IncidentList};
 pub(crate) use plan::Plan;
 pub(crate) use preset::Presets;
+pub(crate) use rollout::{
+    Finding as RolloutFinding, Phase as RolloutPhase, Rollout, RolloutList, Side as RolloutSide,
+};
 pub(crate) use status::{Judge, Recorder, Status};
 pub(crate) use tuning::{
     Outcome, Policies, Policy, Progress, Revised, Revision, Revisions, Tuning,

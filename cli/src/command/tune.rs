@@ -5,8 +5,10 @@ mod meter;
 mod parts;
 mod plan;
 mod presets;
+mod rollout;
 mod set;
 mod show;
+mod stages;
 mod watch;
 
 use clap::Subcommand;
@@ -31,6 +33,8 @@ pub(crate) enum Command {
     Apply(file::Apply),
     Rollback(set::Rollback),
     Watch(watch::Args),
+    #[command(subcommand)]
+    Rollout(rollout::Command),
     History(history::Args),
 }
 
@@ -50,6 +54,7 @@ pub(crate) async fn run(
         Command::Apply(args) => file::apply(args, settings, output).await,
         Command::Rollback(rollback) => set::rollback(rollback, settings, output).await,
         Command::Watch(args) => watch::run(&args, settings, output).await,
+        Command::Rollout(command) => rollout::run(command, settings, output).await,
         Command::History(args) => history::run(&args, settings, output).await,
     }
 }

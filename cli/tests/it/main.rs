@@ -10,6 +10,7 @@ mod incidents;
 mod plan;
 mod presets;
 mod progress;
+mod rollout;
 mod run;
 mod status;
 mod tune;

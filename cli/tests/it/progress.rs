@@ -122,6 +122,7 @@ fn json_is_the_final_object_only() {
             "exceeded",
             "progress",
             "revision",
+            "staged_to",
             "targets"
         ]
     );

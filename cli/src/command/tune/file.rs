@@ -90,7 +90,9 @@ pub(super) async fn apply(
         expected_revision: apply.how.expect_revision.or(read.revision),
         dry_run: apply.how.dry_run,
         force: apply.how.force,
-        ..v1::ApplyPoliciesRequest::default()
+        staging: apply.how.stages.staging(),
+        supersede: apply.how.stages.supersede,
+        again: apply.how.stages.again,
     };
     let mut fleet = Fleet::connect(settings).await?;
     let answer = fleet.apply_policies(request).await?;

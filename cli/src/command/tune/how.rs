@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use fleetbeat_proto::v1;
 
+use super::stages::Stages;
 use super::watch;
 use crate::failure::{Exit, Failure};
 use crate::fleet::Fleet;
@@ -34,9 +35,11 @@ pub(super) struct How {
     /// How long to wait for acknowledgements (1s … 1h)
     #[arg(long, value_name = "TIME", value_parser = watch::wait, default_value = "60s")]
     wait: Duration,
+    #[command(flatten)]
+    pub(super) stages: Stages,
 }
 
-fn reason(text: &str) -> Result<String, String> {
+pub(super) fn reason(text: &str) -> Result<String, String> {
     match text.trim() {
         "" => Err("say why, so that the history explains itself".to_owned()),
         text if text.len() > REASON_BYTES => Err(format!(
@@ -69,6 +72,13 @@ impl How {
             }
             None => None,
         };
+        let rollout = outcome.staged_to.as_ref().map(|staged| staged.rollout);
+        if let Some(rollout) = rollout.filter(|rollout| *rollout != 0) {
+            tell(&format!(
+                "next: `fleetbeat tune rollout watch {rollout}` follows it, `fleetbeat tune rollout show \
+                 {rollout}` shows what its guards found"
+            ));
+        }
         finish(&mut outcome, watched, output)
     }
 }

@@ -33,7 +33,9 @@ Examples:
   fleetbeat tune set --policy zone-b --label zone=b1,b2 --misses 5 --reason 'works on the uplink'
   fleetbeat tune set --policy one-host --agent web-1 --interval 1s --timeout 1s --for 30m --reason drill
   fleetbeat tune set --group edge --misses 4 --reason 'long pauses' --dry-run
-  fleetbeat tune set --group edge --interval 1s --timeout 500ms --reason drill --expect-revision 12")]
+  fleetbeat tune set --group edge --interval 1s --timeout 500ms --reason drill --expect-revision 12
+  fleetbeat tune set --group edge --interval 5s --phases 5%,25%,100% --soak 10m --reason 'find dead ones sooner'
+  fleetbeat tune set --fleet --misses 4 --phases 3,10%:30m,100% --on-little pause --reason 'long pauses'")]
 pub(crate) struct Set {
     #[command(flatten)]
     whom: Whom,
@@ -103,7 +105,8 @@ struct Which {
 Examples:
   fleetbeat tune history
   fleetbeat tune rollback 7 --reason 'revision 8 was too fast for the radio links'
-  fleetbeat tune rollback 7 --reason test --dry-run")]
+  fleetbeat tune rollback 7 --reason test --dry-run
+  fleetbeat tune rollback 7 --phases 10%,100% --supersede --reason 'back, but slowly'")]
 pub(crate) struct Rollback {
     /// Revision whose policies to take
     revision: u64,
@@ -128,7 +131,10 @@ pub(super) async fn set(
         policy: set.whom.policy.unwrap_or_default(),
         expires_in_ns: set.life.map(nanos),
         force: set.how.force,
-        ..v1::SetTuningRequest::default()
+        staging: set.how.stages.staging(),
+        supersede: set.how.stages.supersede,
+        again: set.how.stages.again,
+        remove: false,
     };
     let answer = fleet.set_tuning(request).await?;
     set.how.follow(answer, &mut fleet, output).await
@@ -153,6 +159,9 @@ pub(super) async fn unset(
         dry_run: unset.how.dry_run,
         policy: policy.unwrap_or_default(),
         force: unset.how.force,
+        staging: unset.how.stages.staging(),
+        supersede: unset.how.stages.supersede,
+        again: unset.how.stages.again,
         ..v1::SetTuningRequest::default()
     };
     let answer = fleet.set_tuning(request).await?;
@@ -171,7 +180,9 @@ pub(super) async fn rollback(
         expected_revision: rollback.how.expect_revision,
         dry_run: rollback.how.dry_run,
         force: rollback.how.force,
-        ..v1::RollbackTuningRequest::default()
+        staging: rollback.how.stages.staging(),
+        supersede: rollback.how.stages.supersede,
+        again: rollback.how.stages.again,
     };
     let answer = fleet.rollback_tuning(request).await?;
     rollback.how.follow(answer, &mut fleet, output).await
