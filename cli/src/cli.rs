@@ -79,7 +79,7 @@ enum Command {
     Events(events::Args),
     Incidents(incidents::Args),
     #[command(subcommand)]
-    Tune(tune::Command),
+    Tune(Box<tune::Command>),
     Completions(completions::Args),
 }
 
@@ -96,7 +96,7 @@ pub(crate) async fn run(line: CommandLine) -> Result<Exit, Failure> {
         Command::Agents(command) => agents::run(command, &settings, &mut output).await,
         Command::Events(args) => events::run(&args, &settings, &mut output).await,
         Command::Incidents(args) => incidents::run(&args, &settings, &mut output).await,
-        Command::Tune(command) => Box::pin(tune::run(command, &settings, &mut output)).await,
+        Command::Tune(command) => Box::pin(tune::run(*command, &settings, &mut output)).await,
         Command::Completions(args) => completions::run(&args, &mut output),
     }
 }

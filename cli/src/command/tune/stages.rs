@@ -31,8 +31,8 @@ pub(super) struct Stages {
         requires = "phases"
     )]
     on_little: OnLittle,
-    /// What halts it, instead of the usual: disconnects=PER_HOUR, reconnects=PER_HOUR, rtt=TIME,
-    /// refused=SHARE, unacked=SHARE, ack=TIME, false-halts=SHARE; may be said again
+    /// What halts it, instead of the usual: disconnects=RATE and reconnects=RATE (per
+    /// member-hour), rtt=TIME, refused=SHARE, unacked=SHARE, ack=TIME, false-halts=SHARE; may be said again
     #[arg(long, value_name = "NAME=VALUE", value_parser = guard, requires = "phases")]
     guard: Vec<Guard>,
     /// End the rollout that is on its way; this change is built on the policies from before it
