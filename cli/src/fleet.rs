@@ -111,6 +111,13 @@ impl Fleet {
         change(&self.server, tried, self.client.set_tuning(request)).await
     }
 
+    pub(crate) async fn plan(
+        &mut self,
+        request: v1::PlanTuningRequest,
+    ) -> Result<v1::PlanTuningResponse, Failure> {
+        answer(&self.server, self.client.plan_tuning(request)).await
+    }
+
     pub(crate) async fn apply_policies(
         &mut self,
         request: v1::ApplyPoliciesRequest,

@@ -22,7 +22,7 @@ pub(crate) use agent::{Agent, AgentDetails, AgentList, Session};
 pub(crate) use event::Event;
 pub(crate) use grounds::Grounds;
 pub(crate) use incident::{Incident, IncidentList};
-pub(crate) use plan::Plan;
+pub(crate) use plan::{Plan, Range, Replay};
 pub(crate) use preset::Presets;
 pub(crate) use rollout::{
     Finding as RolloutFinding, Phase as RolloutPhase, Rollout, RolloutList, Side as RolloutSide,

@@ -9,6 +9,7 @@ use std::time::Duration;
 pub use check::{Check, Grade, checks};
 pub use load::Load;
 
+use crate::preset::Preset;
 use crate::tuning::{INTERVAL_LEAST, INTERVAL_MOST, TIMEOUT_LEAST, Tuning, TuningError};
 
 /// T is rounded down with a margin of a tenth of it per miss (essay 2 §3.2: 9 s become 8 s).
@@ -47,6 +48,46 @@ pub struct Facts {
     pub keepalive: Option<Backstop>,
 }
 
+/// Which tuning is asked about.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// N; that of the preset or the built-in tuning when it is not said.
+    pub misses: Option<u32>,
+    /// Of these two what is not said is the preset's. Without either, T and W are derived.
+    pub interval: Option<Duration>,
+    pub timeout: Option<Duration>,
+    pub preset: Option<&'static Preset>,
+    /// 1 when it is not said.
+    pub pong_every: Option<u32>,
+    /// Round to tenths of a second, and let W be below one.
+    pub fine: bool,
+}
+
+/// The tuning that is asked about, and the steps that led to it; none when T and W were said.
+///
+/// # Errors
+/// When a fact is out of bounds, T and W are neither said nor to be derived, or they are no tuning.
+pub fn plan(wanted: &Wanted, facts: &Facts) -> Result<(Tuning, Vec<Step>), PlanError> {
+    facts.validate()?;
+    let preset = wanted.preset.map(Preset::tuning);
+    let misses = wanted.misses.or(preset.map(|preset| preset.misses()));
+    let misses = misses.unwrap_or(Tuning::default().misses());
+    let interval = wanted.interval.or(preset.map(|preset| preset.interval()));
+    let timeout = wanted.timeout.or(preset.map(|preset| preset.timeout()));
+    let (interval, timeout, steps) = match (interval, timeout, facts.detect) {
+        (Some(interval), Some(timeout), _) => (interval, timeout, Vec::new()),
+        (Some(_), None, _) | (None, Some(_), _) => return Err(PlanError::Half),
+        (None, None, None) => return Err(PlanError::Nothing),
+        (None, None, Some(detect)) => {
+            let (tuning, steps) = derive(detect, misses, facts, wanted.fine)?;
+            (tuning.interval(), tuning.timeout(), steps)
+        }
+    };
+    let pong_every = wanted.pong_every.unwrap_or(1);
+    let tuning = Tuning::new(interval, misses, timeout, pong_every)?;
+    Ok((tuning, steps))
+}
+
 /// One step of a derivation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Step {
@@ -71,6 +112,10 @@ pub enum PlanError {
         timeout: Duration,
         least: Duration,
     },
+    #[error("T and W go together: give both, or neither and a detection time")]
+    Half,
+    #[error("nothing to plan: give a detection time, a preset, or T and W")]
+    Nothing,
     #[error(transparent)]
     Tuning(#[from] TuningError),
 }

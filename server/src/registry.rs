@@ -31,7 +31,7 @@ pub use agent::{Agent, Facts, Known, Last, Presence, Watch};
 pub use conditions::Standing;
 pub use dirty::Dirty;
 pub use incidents::{Incident, Incidents, Kind};
-pub use journal::{Entry, Transition};
+pub use journal::{Entry, Quiet, Quieted, Transition};
 pub use lane_gauge::LaneGauge;
 pub use link::Link;
 pub use loss::Toll;

@@ -209,6 +209,7 @@ impl Record {
             Transition::TuningAnswered { .. }
             | Transition::Condition { .. }
             | Transition::CauseSettled { .. }
+            | Transition::Silence(_)
             | Transition::Renamed { .. }
             | Transition::Overdue { .. }
             | Transition::Refused { .. }

@@ -46,7 +46,7 @@ pub(crate) async fn run(
     match command {
         Command::Show(args) => show::run(args, settings, output).await,
         Command::Presets(args) => presets::run(&args, output),
-        Command::Plan(args) => plan::run(&args, output),
+        Command::Plan(args) => plan::run(&args, settings, output).await,
         Command::Set(set) => set::set(set, settings, output).await,
         Command::Unset(unset) => set::unset(unset, settings, output).await,
         Command::Export(args) => file::export(&args, settings, output).await,

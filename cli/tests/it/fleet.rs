@@ -60,6 +60,8 @@ pub(crate) struct State {
     pub(crate) watches: Vec<v1::WatchEventsRequest>,
     pub(crate) sets: Vec<v1::SetTuningRequest>,
     pub(crate) applied: Vec<v1::ApplyPoliciesRequest>,
+    pub(crate) plan: v1::PlanTuningResponse,
+    pub(crate) plans: Vec<v1::PlanTuningRequest>,
 }
 
 impl Default for State {
@@ -83,6 +85,8 @@ impl Default for State {
             watches: vec![],
             sets: vec![],
             applied: vec![],
+            plan: v1::PlanTuningResponse::default(),
+            plans: vec![],
         }
     }
 }
@@ -398,6 +402,15 @@ impl FleetService for Service {
         state
             .commit(&after.collect(), request.expected_revision, request.dry_run)
             .map(Response::new)
+    }
+
+    async fn plan_tuning(
+        &self,
+        request: Request<v1::PlanTuningRequest>,
+    ) -> Result<Response<v1::PlanTuningResponse>, Status> {
+        let mut state = self.enter("plan_tuning", &request)?;
+        state.plans.push(request.into_inner());
+        Ok(Response::new(state.plan.clone()))
     }
 
     async fn rollback_tuning(

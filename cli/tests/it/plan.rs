@@ -1,8 +1,10 @@
-//! `fleetbeat tune plan`, which asks nobody.
+//! `fleetbeat tune plan`, with a server and without.
 
+use fleetbeat_proto::v1;
 use serde_json::json;
 
-use crate::run::{Run, bare};
+use crate::fleet::{Fleet, SECOND, State, default_tuning, tuning};
+use crate::run::{Run, bare, fleetbeat};
 
 fn plan(args: &[&str]) -> Run {
     let mut all = vec!["tune", "plan", "--offline"];
@@ -90,4 +92,116 @@ fn what_cannot_be_planned_is_refused_with_what_could() {
     assert!(text.err.contains("--timeout"), "{text:?}");
     let text = plan(&["--detect", "20s", "--keepalive-idle", "60s"]).must_exit(2);
     assert!(text.err.contains("--keepalive-interval"), "{text:?}");
+}
+
+fn measured() -> v1::PlanTuningResponse {
+    let range = |low, expected, high| {
+        Some(v1::Range {
+            low,
+            expected,
+            high,
+        })
+    };
+    let replay = v1::Replay {
+        false_disconnects_per_day: range(0.1, 0.5, 2.25),
+        silences: 12,
+        events: 7,
+        agent_days: 350.0,
+        detection_p50_ns: range(13e9, 14e9, 15e9),
+        detection_p99_ns: range(17e9, 18e9, 18e9),
+        deaths: 3,
+        beats_per_second: range(6.25, 6.58, 6.94),
+        bytes_per_day: range(41e6, 43.2e6, 45.6e6),
+        happened: 2,
+        ..v1::Replay::default()
+    };
+    v1::PlanTuningResponse {
+        tuning: Some(tuning(8 * SECOND, 2, 2 * SECOND)),
+        facts: vec![v1::PlanFact {
+            name: "rtt_p99".to_owned(),
+            value: 400e6,
+            source: "81000 round trips of the last day, ± 3 %".to_owned(),
+        }],
+        checks: vec![v1::PlanCheck {
+            name: "rtt_margin".to_owned(),
+            ok: true,
+            grade: "ok".to_owned(),
+            reason: "T is 20 times the P99".to_owned(),
+        }],
+        agents: 50,
+        frame_bytes: 38,
+        today: Some(default_tuning()),
+        replay_today: Some(v1::Replay {
+            false_disconnects_per_day: None,
+            unknown: "too little data: 0.20 agent-days, 1 are needed".to_owned(),
+            deaths: 0,
+            ..replay.clone()
+        }),
+        replay: Some(replay),
+        ..v1::PlanTuningResponse::default()
+    }
+}
+
+/// Requirement S7: what was measured, what happened, and what would have.
+#[test]
+fn plan_of_a_server_shows_what_it_stands_on_and_what_it_would_have_done() {
+    let fleet = Fleet::start(State {
+        plan: measured(),
+        ..State::default()
+    });
+    let args = "tune plan --group edge --detect 20s --misses 2 --days 14 --pause 2s";
+    let run = fleetbeat(&fleet, &args.split(' ').collect::<Vec<_>>()).must_exit(0);
+    for line in [
+        "rtt_p99  400ms  81000 round trips of the last day, ± 3 %\n",
+        "false disconnects a day  0.50 (0.10 … 2.25)",
+        "too little data: 0.20 agent-days, 1 are needed\n",
+        "dead found after, p50    14s (13s … 15s)",
+        "too little data: no death was recorded\n",
+        "MB a day                 43.2 (41.0 … 45.6)",
+        "on 12 silences in 7 events and 3 deaths of 350.0 agent-days; 2 false disconnects happened\n",
+        "load    6 heartbeats/s of 50 agents",
+    ] {
+        assert!(run.out.contains(line), "wanted {line}, got {}", run.out);
+    }
+    let asked = fleet.state().plans[0].clone();
+    assert_eq!((asked.group.as_str(), asked.days), ("edge", 14));
+    assert_eq!(
+        (asked.detect_ns, asked.pause_ns),
+        (Some(20 * SECOND), Some(2 * SECOND))
+    );
+    assert_eq!(
+        (asked.tuning.unwrap().misses, asked.agents),
+        (Some(2), None)
+    );
+
+    let json = [&args.split(' ').collect::<Vec<_>>()[..], &["-o", "json"]].concat();
+    let shown = fleetbeat(&fleet, &json).must_exit(0).json();
+    assert_eq!(
+        shown["replay"]["false_disconnects_per_day"]["high"],
+        json!(2.25)
+    );
+    assert_eq!(
+        shown["replay_today"]["false_disconnects_per_day"],
+        json!(null)
+    );
+    assert_eq!(shown["deadline_ms"], json!(18_000));
+    assert_eq!(shown["load"]["messages_per_second"], json!(12.5));
+}
+
+#[test]
+fn plan_says_why_the_past_cannot_be_replayed_and_fails_with_a_check() {
+    let mut plan = measured();
+    plan.checks[0].ok = false;
+    plan.replay = None;
+    plan.replay_today = None;
+    plan.history_unavailable = "Postgres cannot be reached".to_owned();
+    let fleet = Fleet::start(State {
+        plan,
+        ..State::default()
+    });
+    let run = fleetbeat(&fleet, &["tune", "plan", "--fleet", "--preset", "web"]).must_exit(1);
+    let line = "what happened cannot be replayed: Postgres cannot be reached\n";
+    assert!(run.out.contains(line), "{run:?}");
+    let nobody = fleetbeat(&fleet, &["tune", "plan", "--preset", "web"]).must_exit(2);
+    assert!(nobody.err.contains("--offline"), "{nobody:?}");
 }

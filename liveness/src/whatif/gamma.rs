@@ -48,23 +48,20 @@ fn series(x: f64, shape: f64) -> f64 {
     sum
 }
 
-/// By Lentz's method.
+/// By Lentz's method: the value grows by the ratio of two continued numerators and denominators.
 fn fraction(x: f64, shape: f64) -> f64 {
-    const TINY: f64 = 1e-300;
-    let mut b = x + 1.0 - shape;
-    let mut c = 1.0 / TINY;
-    let mut d = 1.0 / b;
-    let mut value = d;
+    let away_from_zero = |value: f64| if value.abs() < 1e-300 { 1e-300 } else { value };
+    let mut partial = x + 1.0 - shape;
+    let mut numerator = 1e300;
+    let mut denominator = 1.0 / partial;
+    let mut value = denominator;
     for n in 1..=ITERATIONS {
-        let n = f64::from(n);
-        let a = -n * (n - shape);
-        b += 2.0;
-        d = a * d + b;
-        d = 1.0 / if d.abs() < TINY { TINY } else { d };
-        c = b + a / c;
-        c = if c.abs() < TINY { TINY } else { c };
-        value *= d * c;
-        if (d * c - 1.0).abs() < CLOSE {
+        let step = -f64::from(n) * (f64::from(n) - shape);
+        partial += 2.0;
+        denominator = 1.0 / away_from_zero(step * denominator + partial);
+        numerator = away_from_zero(partial + step / numerator);
+        value *= denominator * numerator;
+        if (denominator * numerator - 1.0).abs() < CLOSE {
             break;
         }
     }

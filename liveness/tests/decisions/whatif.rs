@@ -30,10 +30,10 @@ fn facts(silences: &[Silence]) -> Facts<'_> {
 }
 
 fn known(replay: &Replay) -> Range {
-    match replay.false_disconnects_per_day {
-        Estimate::Known(range) => range,
-        other => panic!("expected a range, got {other:?}"),
-    }
+    let Estimate::Known(range) = replay.false_disconnects_per_day else {
+        panic!("expected a range, got {replay:?}")
+    };
+    range
 }
 
 /// What a person would do: draw the outage and the phase, look whether it reaches the deadline.

@@ -222,7 +222,7 @@ impl Bench {
             Next::Wait { until } => {
                 if verdict != Verdict::Online {
                     // It spoke while it was being suspected.
-                    self.registry.heard_again(session);
+                    self.registry.heard_again(session, None);
                 }
                 if session.is_doubtful(now) {
                     self.registry.review(&session.agent);

@@ -231,7 +231,7 @@ impl Attendance {
         let now = self.context.clock.now();
         let registry = &self.context.registry;
         if session.heard(now, kind(message.as_ref())) {
-            registry.heard_again(session);
+            registry.heard_again(session, lateness(session, message.as_ref(), now));
         }
         let outcome = match message {
             Some(Message::Ping(ping)) => {
@@ -310,6 +310,17 @@ type Broken = (CloseReason, String);
 
 fn broken(detail: impl Into<String>) -> Broken {
     (CloseReason::ProtocolError, detail.into())
+}
+
+/// How much longer the gap before a PING was here than at the agent; nothing for other messages, or without
+/// an earlier one.
+fn lateness(session: &Session, message: Option<&Message>, now: Moment) -> Option<Duration> {
+    let Some(Message::Ping(ping)) = message else {
+        return None;
+    };
+    let (sent_ns, received) = session.outbox.last_ping()?;
+    let sent_gap = Duration::from_nanos(ping.sent_ns.checked_sub(sent_ns)?);
+    Some(now.since(received).saturating_sub(sent_gap))
 }
 
 fn beat(session: &Session, next_seq: &mut u64, ping: &Ping, now: Moment) -> Result<(), Broken> {

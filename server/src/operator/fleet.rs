@@ -5,8 +5,10 @@ mod events;
 mod find;
 mod incidents;
 mod message;
+mod plan;
 mod policies;
 mod progress;
+mod replay;
 mod rollouts;
 mod status;
 mod tuning;
@@ -130,6 +132,15 @@ impl FleetService for Fleet {
         request: Request<v1::SetTuningRequest>,
     ) -> Result<Response<v1::SetTuningResponse>, Status> {
         Ok(Response::new(tuning::set(&self.parts, request).await?))
+    }
+
+    async fn plan_tuning(
+        &self,
+        request: Request<v1::PlanTuningRequest>,
+    ) -> Result<Response<v1::PlanTuningResponse>, Status> {
+        Ok(Response::new(
+            plan::plan(&self.parts, request.into_inner()).await?,
+        ))
     }
 
     async fn apply_policies(

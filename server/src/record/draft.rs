@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use fleetbeat_liveness::fence::Fence;
 use fleetbeat_liveness::grounds::Grounds;
+use fleetbeat_proto::nanos;
 use fleetbeat_proto::v1::CloseReason;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::beats::Beats;
-use crate::registry::{AgentView, Entry, Session, Transition};
+use crate::registry::{AgentView, Entry, Quiet, Quieted, Session, Transition};
 use crate::store::agents::{Identity, State};
 use crate::store::batch::Batch;
 use crate::store::events::{Happened, Kind};
@@ -18,6 +19,7 @@ use crate::store::facts::Facts;
 use crate::store::metrics::Bucket;
 use crate::store::runs::Run;
 use crate::store::sessions::{Caused, Closed, Opened};
+use crate::store::silences::{Ended, Silence};
 use crate::store::tuning::{Answer, Outcome};
 
 /// An answer to a push that took longer is noted.
@@ -181,6 +183,7 @@ impl<'r> Draft<'r> {
                     ..Facts::default()
                 });
             }
+            Transition::Silence(quiet) => self.silence(view, &quiet),
             Transition::Renamed { from, to } => {
                 let detail = format!("was called {from}, is called {to}");
                 self.event(view.id, None, at, Kind::Renamed, detail);
@@ -265,6 +268,25 @@ impl<'r> Draft<'r> {
         self.event(agent_id, Some(session.id), at, kind, detail.to_owned());
     }
 
+    fn silence(&mut self, view: &AgentView, quiet: &Quiet) {
+        self.batch.silences.push(Silence {
+            began: quiet.began,
+            session_id: quiet.session,
+            agent_id: view.id,
+            group: view.facts.group.clone(),
+            gap_ns: nanos(quiet.gap),
+            interval_ns: nanos(quiet.tuning.interval()),
+            timeout_ns: nanos(quiet.tuning.timeout()),
+            lateness_ns: quiet.lateness.map(nanos),
+            ended: match quiet.ended {
+                Quieted::Heard => Ended::Heard,
+                Quieted::Returned => Ended::Returned,
+                Quieted::Died => Ended::Died,
+                Quieted::Open => Ended::Open,
+            },
+        });
+    }
+
     fn answered(
         &mut self,
         agent_id: Uuid,
@@ -287,7 +309,7 @@ impl<'r> Draft<'r> {
                 },
                 reason: refusal.clone(),
                 at,
-                took_ns: Some(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX)),
+                took_ns: Some(nanos(took)),
             });
         }
         let (kind, detail) = if refused {
@@ -348,6 +370,7 @@ fn ends_untold(entries: &[Entry]) -> Option<Uuid> {
             | Transition::Verdict { .. }
             | Transition::Condition { .. }
             | Transition::CauseSettled { .. }
+            | Transition::Silence(_)
             | Transition::Renamed { .. }
             | Transition::Overdue { .. }
             | Transition::TuningAnswered { .. }
@@ -395,6 +418,14 @@ pub(super) fn sorted(mut batch: Batch) -> Batch {
         .answers
         .dedup_by_key(|row| (row.revision, row.agent_id));
     batch.answers.reverse();
+    // Of a silence that was open and ended the end holds.
+    batch.silences.reverse();
+    batch
+        .silences
+        .sort_by_key(|row| (row.began, row.session_id));
+    batch
+        .silences
+        .dedup_by_key(|row| (row.began, row.session_id));
     batch
         .beats
         .sort_by_key(|row| (row.bucket, row.agent_id, row.session_id));

@@ -101,7 +101,7 @@ impl Registry {
         let stall = own.max(session.gauge.lived_through(opened, now));
         let stall = stall.filter(|stall| ours(reason, beaten, *stall, &expectation));
         match loss_of(reason) {
-            Some(loss) => state.lose(session, loss, stall.is_some(), now),
+            Some(loss) => state.lose(session, loss, stall.is_some(), (now, wall)),
             None => state.lose_nothing(),
         }
         if let Some(stall) = stall {
@@ -122,6 +122,9 @@ impl Registry {
             session.grounds(trigger(session, ending, how), now)
         };
         state.judge(verdict_after(reason), grounds, wall);
+        if state.verdict == Verdict::Offline {
+            state.stays_quiet(now, wall);
+        }
     }
 
     /// Writes down the end of a session whose task has stopped.

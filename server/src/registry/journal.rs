@@ -6,6 +6,7 @@ use fleetbeat_liveness::cause::Settled;
 use fleetbeat_liveness::condition::Condition;
 use fleetbeat_liveness::fence::{Fence, InstanceId};
 use fleetbeat_liveness::grounds::Grounds;
+use fleetbeat_liveness::tuning::Tuning;
 use fleetbeat_liveness::verdict::Verdict;
 use fleetbeat_proto::v1::CloseReason;
 use time::OffsetDateTime;
@@ -22,6 +23,34 @@ const HELD: usize = 64;
 pub struct Entry {
     pub at: OffsetDateTime,
     pub what: Transition,
+}
+
+/// A silence that outlasted T + W.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Quiet {
+    /// Session that fell silent.
+    pub session: Uuid,
+    /// Receipt of the last message before it.
+    pub began: OffsetDateTime,
+    pub gap: Duration,
+    /// What the agent had acknowledged.
+    pub tuning: Tuning,
+    /// How much longer the gap was here than between the agent's two sendings.
+    pub lateness: Option<Duration>,
+    pub ended: Quieted,
+}
+
+/// How a silence ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Quieted {
+    /// The session spoke again.
+    Heard,
+    /// The same instance opened another session.
+    Returned,
+    /// Another instance opened one.
+    Died,
+    /// It is offline.
+    Open,
 }
 
 /// One change of an agent's state.
@@ -52,6 +81,8 @@ pub enum Transition {
     },
     /// The agent returned, and it is known why this session was lost.
     CauseSettled { session: Uuid, settled: Settled },
+    /// The agent was silent for longer than T + W.
+    Silence(Quiet),
     /// The agent goes by another name.
     Renamed { from: String, to: String },
     /// An agent that left is not back by the time it told.

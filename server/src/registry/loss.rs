@@ -8,12 +8,13 @@ use fleetbeat_liveness::fence::InstanceId;
 use fleetbeat_liveness::flapping::Flapping;
 use fleetbeat_liveness::grounds::Silence;
 use fleetbeat_liveness::moment::Moment;
+use fleetbeat_liveness::tuning::Tuning;
 use fleetbeat_proto::v1::CloseReason;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::agent::State;
-use super::{Session, Transition};
+use super::{Quiet, Quieted, Session, Transition};
 
 /// How the last session ended.
 #[derive(Debug)]
@@ -58,6 +59,9 @@ struct Lost {
     instance: Option<InstanceId>,
     boot_id: String,
     server_deaf: bool,
+    heard: Moment,
+    heard_wall: OffsetDateTime,
+    tuning: Tuning,
 }
 
 /// What a Hello tells about the ending before it.
@@ -71,7 +75,13 @@ pub(super) struct Returned<'a> {
 impl State {
     /// A session was lost at `now`. `server_deaf` when the server itself may be to blame: then it counts for
     /// nothing.
-    pub(super) fn lose(&mut self, session: &Session, loss: Loss, server_deaf: bool, now: Moment) {
+    pub(super) fn lose(
+        &mut self,
+        session: &Session,
+        loss: Loss,
+        server_deaf: bool,
+        (now, wall): (Moment, OffsetDateTime),
+    ) {
         if !server_deaf {
             self.losses.flapping.lost(now);
             self.losses.toll.disconnects += u32::from(loss != Loss::Replaced);
@@ -91,7 +101,58 @@ impl State {
             instance: self.held.map(|held| held.instance),
             boot_id: self.facts.boot_id.clone(),
             server_deaf,
+            heard,
+            heard_wall: wall - now.since(heard),
+            tuning: session.in_force().tuning,
         }));
+    }
+
+    /// A live session spoke again.
+    pub(super) fn heard_after(
+        &mut self,
+        session: &Session,
+        gap: Duration,
+        lateness: Option<Duration>,
+        at: OffsetDateTime,
+    ) {
+        let tuning = session.in_force().tuning;
+        if gap <= tuning.expectation().suspect_after {
+            return;
+        }
+        let quiet = Quiet {
+            session: session.id,
+            began: at - gap,
+            gap,
+            tuning,
+            lateness,
+            ended: Quieted::Heard,
+        };
+        self.journal.push(at, Transition::Silence(quiet));
+    }
+
+    /// The agent is offline: its silence is open until it returns.
+    pub(super) fn stays_quiet(&mut self, now: Moment, at: OffsetDateTime) {
+        self.quiet(Quieted::Open, now, at);
+    }
+
+    /// Writes down the silence of the lost session, unless it was short or the server's own.
+    fn quiet(&mut self, ended: Quieted, now: Moment, at: OffsetDateTime) {
+        let Some(lost) = &self.losses.open else {
+            return;
+        };
+        let gap = now.since(lost.heard);
+        if lost.server_deaf || gap <= lost.tuning.expectation().suspect_after {
+            return;
+        }
+        let quiet = Quiet {
+            session: lost.session,
+            began: lost.heard_wall,
+            gap,
+            tuning: lost.tuning,
+            lateness: None,
+            ended,
+        };
+        self.journal.push(at, Transition::Silence(quiet));
     }
 
     /// The last session ended as it was meant to: there is no cause to settle.
@@ -109,7 +170,24 @@ impl State {
     }
 
     /// The agent is back: settles why it lost its session, if it did.
-    pub(super) fn settle_loss(&mut self, returned: &Returned<'_>, at: OffsetDateTime) {
+    pub(super) fn settle_loss(
+        &mut self,
+        returned: &Returned<'_>,
+        (now, at): (Moment, OffsetDateTime),
+    ) {
+        let before = self.losses.open.as_ref().and_then(|lost| lost.instance);
+        if let Some(before) = before {
+            let lived = before == returned.instance;
+            self.quiet(
+                if lived {
+                    Quieted::Returned
+                } else {
+                    Quieted::Died
+                },
+                now,
+                at,
+            );
+        }
         let Some(lost) = self.losses.open.take() else {
             return;
         };

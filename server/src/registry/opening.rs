@@ -272,7 +272,12 @@ impl Registry {
         };
         let older = state.session.clone();
         if let Some(older) = &older {
-            state.lose(older, Loss::Replaced, deaf(older.opened).is_some(), now);
+            state.lose(
+                older,
+                Loss::Replaced,
+                deaf(older.opened).is_some(),
+                (now, wall),
+            );
         }
         let (from, to) = (&state.facts.name, &opening.facts.name);
         if from != to && state.fence.is_some() {
@@ -284,7 +289,7 @@ impl Registry {
             boot_id: &opening.facts.boot_id,
             account: opening.account,
         };
-        state.settle_loss(&returned, wall);
+        state.settle_loss(&returned, (now, wall));
         let alive = older
             .is_some_and(|older| now.since(older.last_heard()) < older.expectation().suspect_after);
         let symptoms = &mut state.symptoms;

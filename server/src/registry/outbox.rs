@@ -87,6 +87,15 @@ impl Farewell {
 }
 
 impl Outbox {
+    /// When the agent sent its last PING, on its own clock, and when that was received; `None` before the
+    /// first. Called by the session's own task only.
+    pub fn last_ping(&self) -> Option<(u64, Moment)> {
+        let place = &self.pong;
+        let known = place.seq.load(Ordering::Relaxed) > 0;
+        let received = Moment::from_nanos(place.received.load(Ordering::Relaxed));
+        known.then(|| (place.sent_ns.load(Ordering::Relaxed), received))
+    }
+
     /// Places the answer to a PING. Called by the session's own task only.
     ///
     /// Returns for how long this place has been overwritten without being taken.

@@ -13,7 +13,8 @@ use super::{Agent, Registry, Session, Transition};
 
 impl Registry {
     /// A message arrived from an agent that was not counted as online.
-    pub fn heard_again(&self, session: &Arc<Session>) {
+    /// `lateness` is how much longer it was silent here than between its own two sendings.
+    pub fn heard_again(&self, session: &Arc<Session>, lateness: Option<Duration>) {
         let agent = &session.agent;
         let mut state = agent.lock();
         if !state.seats(session) {
@@ -23,7 +24,14 @@ impl Registry {
         let now = self.clock.now();
         let after = session.last_heard().since(session.silent_since());
         let grounds = session.grounds(Trigger::HeardAgain { after }, now);
-        let changed = state.judge(Verdict::Online, grounds, self.clock.wall());
+        let wall = self.clock.wall();
+        let since = session.silent_since();
+        let own = self.lived_through(since, now);
+        // Where the server itself did not hear nobody was silent.
+        if own.max(session.gauge.lived_through(since, now)).is_none() {
+            state.heard_after(session, after, lateness, wall);
+        }
+        let changed = state.judge(Verdict::Online, grounds, wall);
         drop(state);
         if changed {
             self.touch(agent);
@@ -137,8 +145,12 @@ impl Registry {
             Some(limit) => Trigger::NotBack { limit, how },
             None => before.map_or(Trigger::AwayTooLong, |before| before.trigger.outlasted()),
         };
-        let grounds = state.absent_grounds(trigger, self.clock.now());
-        let changed = state.judge(Verdict::Offline, grounds, self.clock.wall());
+        let (now, wall) = (self.clock.now(), self.clock.wall());
+        let grounds = state.absent_grounds(trigger, now);
+        let changed = state.judge(Verdict::Offline, grounds, wall);
+        if changed {
+            state.stays_quiet(now, wall);
+        }
         drop(state);
         if let Some(due) = due.filter(|_| changed) {
             self.lateness.count(self.clock.now().since(due));

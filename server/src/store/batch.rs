@@ -13,7 +13,8 @@ use super::error::classify_code;
 use super::rejected::{self, Rejected};
 use super::statement::{query, scalar};
 use super::{
-    Class, Error, Purpose, Store, agents, events, incidents, metrics, runs, sessions, tuning,
+    Class, Error, Purpose, Store, agents, events, incidents, metrics, runs, sessions, silences,
+    tuning,
 };
 
 /// Rows of one table that are written by one statement.
@@ -38,6 +39,7 @@ pub struct Batch {
     pub states: Vec<agents::State>,
     pub events: Vec<events::Happened>,
     pub answers: Vec<tuning::Answer>,
+    pub silences: Vec<silences::Silence>,
     pub incidents: Vec<incidents::Incident>,
     pub beats: Vec<metrics::BeatRollup>,
     pub groups: Vec<metrics::GroupRollup>,
@@ -74,6 +76,7 @@ impl Batch {
             + self.states.len()
             + self.events.len()
             + self.answers.len()
+            + self.silences.len()
             + self.incidents.len()
             + self.beats.len()
             + self.groups.len()
@@ -87,7 +90,12 @@ impl Batch {
         let beats = self.beats.iter().map(|r| r.bucket.start);
         let groups = self.groups.iter().map(|r| r.bucket.start);
         let histograms = self.histograms.iter().map(|r| r.bucket.start);
-        let all = events.chain(beats).chain(groups).chain(histograms);
+        let silences = self.silences.iter().map(|r| r.began);
+        let all = events
+            .chain(silences)
+            .chain(beats)
+            .chain(groups)
+            .chain(histograms);
         all.fold(None, |span, at| match span {
             None => Some((at, at)),
             Some((first, last)) => Some((at.min(first), at.max(last))),
@@ -175,6 +183,7 @@ impl Writer<'_> {
         self.rows(&batch.states).await?;
         self.rows(&batch.events).await?;
         self.rows(&batch.answers).await?;
+        self.rows(&batch.silences).await?;
         self.rows(&batch.incidents).await?;
         self.rows(&batch.beats).await?;
         self.rows(&batch.groups).await?;

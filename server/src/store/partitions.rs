@@ -7,11 +7,12 @@ use super::statement::scalar;
 use super::{Class, Error, Purpose, Store};
 
 /// Tables that are partitioned by UTC day.
-pub const TABLES: [&str; 4] = [
+pub const TABLES: [&str; 5] = [
     "session_events",
     "beat_rollups",
     "group_rollups",
     "rtt_histograms",
+    "silences",
 ];
 
 impl Store {

@@ -27,6 +27,7 @@ mod record;
 mod retune;
 mod rollout;
 mod served;
+mod silences;
 #[expect(unreachable_pub, reason = "one file for the tests of two crates")]
 #[path = "../../../drill/src/skip.rs"]
 mod skip;

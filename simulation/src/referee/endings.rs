@@ -201,6 +201,7 @@ impl World {
             | Transition::TuningAnswered { .. }
             | Transition::Condition { .. }
             | Transition::CauseSettled { .. }
+            | Transition::Silence(_)
             | Transition::Renamed { .. }
             | Transition::Overdue { .. }
             | Transition::Refused { .. }

@@ -1,33 +1,52 @@
 use std::time::Duration;
 
 use clap::ArgGroup;
-use fleetbeat_liveness::Tuning;
-use fleetbeat_liveness::plan::{Backstop, Facts, Load, PlanError, Step, checks, derive};
+use fleetbeat_liveness::plan::{self, Backstop, Facts, Load, Wanted, checks};
 use fleetbeat_liveness::preset::Preset;
-use fleetbeat_proto::PING_FRAME_BYTES;
+use fleetbeat_proto::{PING_FRAME_BYTES, nanos, v1};
 
 use super::parts::{duration, preset};
 use crate::failure::{Exit, Failure};
+use crate::fleet::Fleet;
 use crate::output::Output;
+use crate::settings::Settings;
 use crate::table;
 use crate::view::Plan;
 
+/// Agents whose load is counted when nobody is asked.
+const AGENTS: u64 = 1_000;
+
 /// Derive T and W from a tolerated detection time, or check a tuning, before anybody runs it
 ///
-/// Shows each step, what speaks against the tuning, and its load. Ends with 1 when a check fails.
+/// Asks the server what it measured of the agents and replays their recorded silences under the tuning:
+/// how many live agents it would have called offline, and how soon it would have found the dead. Shows each
+/// step, what speaks against the tuning, and its load. Ends with 1 when a check fails.
 #[derive(Debug, clap::Args)]
 #[command(
     group(ArgGroup::new("tuning").args(["detect", "preset", "interval"]).required(true).multiple(true)),
+    group(ArgGroup::new("whom").args(["group", "fleet", "offline"]).required(true)),
     after_help = "\
 Examples:
+  fleetbeat tune plan --group edge --detect 20s
+  fleetbeat tune plan --fleet --interval 10s --misses 3 --timeout 2s --days 14
+  fleetbeat tune plan --group mobile --preset mobile-messaging --output json | jq .replay
   fleetbeat tune plan --offline --detect 20s --rtt-p99 400ms --misses 2 --agents 50000
   fleetbeat tune plan --offline --preset web --rtt-p99 80ms --idle-timeout 60s
   fleetbeat tune plan --offline --interval 10s --misses 2 --timeout 3s --detect 30s --pause 2s -o json"
 )]
 pub(crate) struct Args {
+    /// Agents of this group
+    #[arg(long, short, value_name = "G", value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    group: Option<String>,
+    /// All agents
+    #[arg(long)]
+    fleet: bool,
     /// Asks no server: what is known of the fleet and its paths is said here
-    #[arg(long, required = true)]
+    #[arg(long)]
     offline: bool,
+    /// How many of the last days are replayed (1 … 30)
+    #[arg(long, value_name = "DAYS", default_value_t = 7, conflicts_with = "offline", value_parser = clap::value_parser!(u32).range(1..=30))]
+    days: u32,
     /// How long an agent's end may stay unknown
     #[arg(long, value_name = "TIME", value_parser = duration)]
     detect: Option<Duration>,
@@ -67,9 +86,9 @@ pub(crate) struct Args {
     /// Answer every K-th heartbeat only (1 … 10)
     #[arg(long, value_name = "K", default_value_t = 1)]
     pong_every: u32,
-    /// Agents whose load is counted
-    #[arg(long, value_name = "COUNT", default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
-    agents: u64,
+    /// Agents whose load is counted: those that the server knows, or 1000, unless said
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
+    agents: Option<u64>,
     /// Size of one message; the default is a heartbeat's, with its HTTP/2 frame
     #[arg(long, value_name = "BYTES", default_value_t = PING_FRAME_BYTES, value_parser = clap::value_parser!(u64).range(1..=1_048_576))]
     frame_bytes: u64,
@@ -78,21 +97,72 @@ pub(crate) struct Args {
     fine: bool,
 }
 
-pub(super) fn run(args: &Args, output: &mut Output) -> Result<Exit, Failure> {
-    let facts = args.facts();
-    let (tuning, steps) = args.tuning(&facts).map_err(|error| {
-        Failure::refused(format!("nothing was planned: {error}"))
-            .next("`fleetbeat tune plan --help` lists what can be said")
-    })?;
-    let checks = checks(&tuning, &facts);
-    let load = Load::of(&tuning, args.agents, args.frame_bytes);
-    let plan = Plan::of(&tuning, &steps, &checks, &load, args.agents);
+pub(super) async fn run(
+    args: &Args,
+    settings: &Settings,
+    output: &mut Output,
+) -> Result<Exit, Failure> {
+    let plan = if args.offline {
+        args.alone()?
+    } else {
+        let request = args.request();
+        Plan::from_wire(Fleet::connect(settings).await?.plan(request).await?)
+    };
     output.show(&plan, table::plan)?;
     let good = plan.checks.iter().all(|check| check.ok);
     Ok(if good { Exit::Done } else { Exit::Failed })
 }
 
 impl Args {
+    fn alone(&self) -> Result<Plan, Failure> {
+        let facts = self.facts();
+        let (tuning, steps) = plan::plan(&self.wanted(), &facts).map_err(|error| {
+            Failure::refused(format!("nothing was planned: {error}"))
+                .next("`fleetbeat tune plan --help` lists what can be said")
+        })?;
+        let agents = self.agents.unwrap_or(AGENTS);
+        let load = Load::of(&tuning, agents, self.frame_bytes);
+        Ok(Plan::of(
+            &tuning,
+            &steps,
+            &checks(&tuning, &facts),
+            &load,
+            agents,
+        ))
+    }
+
+    fn request(&self) -> v1::PlanTuningRequest {
+        let (facts, wanted) = (self.facts(), self.wanted());
+        v1::PlanTuningRequest {
+            group: self.group.clone().unwrap_or_default(),
+            detect_ns: facts.detect.map(nanos),
+            tuning: Some(v1::Tuning {
+                interval_ns: wanted.interval.map(nanos),
+                misses: wanted.misses,
+                timeout_ns: wanted.timeout.map(nanos),
+                pong_every: wanted.pong_every,
+                adaptive: None,
+            }),
+            preset: self
+                .preset
+                .map(|preset| preset.name.to_owned())
+                .unwrap_or_default(),
+            fine: self.fine,
+            rtt_p95_ns: facts.rtt_p95.map(nanos),
+            rtt_p99_ns: facts.rtt_p99.map(nanos),
+            pause_ns: facts.pause.map(nanos),
+            idle_timeouts_ns: facts.idle_timeouts.into_iter().map(nanos).collect(),
+            keepalive: facts.keepalive.map(|backstop| v1::Keepalive {
+                idle_ns: nanos(backstop.idle),
+                interval_ns: nanos(backstop.interval),
+                probes: backstop.probes,
+            }),
+            agents: self.agents,
+            frame_bytes: Some(self.frame_bytes),
+            days: self.days,
+        }
+    }
+
     fn facts(&self) -> Facts {
         let backstop = |idle| {
             Some(Backstop {
@@ -111,28 +181,14 @@ impl Args {
         }
     }
 
-    /// The tuning that is asked about, with the steps that led to it.
-    fn tuning(&self, facts: &Facts) -> Result<(Tuning, Vec<Step>), PlanError> {
-        /// Of the built-in tuning.
-        const MISSES: u32 = 3;
-        facts.validate()?;
-        let said = self.preset.map(Preset::tuning);
-        let misses = self.misses.or(said.map(|said| said.misses()));
-        let misses = misses.unwrap_or(MISSES);
-        let interval = self.interval.or(said.map(|said| said.interval()));
-        let timeout = self.timeout.or(said.map(|said| said.timeout()));
-        match (interval, timeout, self.detect) {
-            (Some(interval), Some(timeout), _) => {
-                let tuning = Tuning::new(interval, misses, timeout, self.pong_every)?;
-                Ok((tuning, Vec::new()))
-            }
-            (_, _, detect) => {
-                let detect = detect.unwrap_or_default();
-                let (tuning, steps) = derive(detect, misses, facts, self.fine)?;
-                let (interval, timeout) = (tuning.interval(), tuning.timeout());
-                let tuning = Tuning::new(interval, misses, timeout, self.pong_every)?;
-                Ok((tuning, steps))
-            }
+    fn wanted(&self) -> Wanted {
+        Wanted {
+            misses: self.misses,
+            interval: self.interval,
+            timeout: self.timeout,
+            preset: self.preset,
+            pong_every: Some(self.pong_every),
+            fine: self.fine,
         }
     }
 }

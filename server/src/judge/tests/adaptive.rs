@@ -81,7 +81,7 @@ fn an_agent_that_answers_between_the_lapses_is_online() {
     assert_eq!(trial.look(63 * SECOND), (true, false));
     let answered = trial.later(70 * SECOND);
     if trial.session.heard(answered, Heard::CheckReply) {
-        trial.registry.heard_again(&trial.session);
+        trial.registry.heard_again(&trial.session, None);
     }
     assert_eq!(trial.verdict(), Verdict::Online);
     assert_eq!(trial.look(20 * SECOND), (false, false));

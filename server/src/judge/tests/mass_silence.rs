@@ -47,7 +47,7 @@ impl Fleet {
             for (number, session) in self.sessions.iter().enumerate() {
                 let turn = (self.second + number as u64).is_multiple_of(19);
                 if turn && speaks(number) && session.heard(now, Heard::CheckReply) {
-                    self.registry.heard_again(session);
+                    self.registry.heard_again(session, None);
                 }
                 if turn && speaks(number) {
                     session.beat(now, None);

@@ -16,7 +16,7 @@ use uuid::Uuid;
 
 use super::rows::{
     NOON, SERVER, WRITTEN, agent, apply, beats, closed, fence, happened, identity, opened,
-    registered, session, state,
+    registered, session, silence, state,
 };
 
 /// One row and more for every table.
@@ -65,6 +65,7 @@ fn everything(run: &Run) -> Batch {
             happened(2, NOON, Kind::TuningRefused(3), "W is above T"),
         ],
         answers: vec![refusal],
+        silences: vec![silence(1)],
         incidents: vec![],
         beats: vec![beats(1, 9, Some((100, 200)))],
         groups: vec![GroupRollup {

@@ -12,6 +12,7 @@ use fleetbeat_server::store::events::{Happened, Kind};
 use fleetbeat_server::store::metrics::{BeatRollup, Bucket};
 use fleetbeat_server::store::runs::Run;
 use fleetbeat_server::store::sessions::{Closed, Opened};
+use fleetbeat_server::store::silences::{Ended, Silence};
 use fleetbeat_server::store::{Store, partitions};
 use time::OffsetDateTime;
 use time::macros::datetime;
@@ -99,6 +100,20 @@ pub(super) fn closed(n: u128, reason: CloseReason) -> Closed {
         reason,
         detail: "why".to_owned(),
         beats: 9,
+    }
+}
+
+pub(super) fn silence(n: u128) -> Silence {
+    Silence {
+        began: NOON,
+        session_id: session(n),
+        agent_id: agent(n),
+        group: "web".to_owned(),
+        gap_ns: 30_000_000_000,
+        interval_ns: 20_000_000_000,
+        timeout_ns: 2_000_000_000,
+        lateness_ns: Some(5),
+        ended: Ended::Heard,
     }
 }
 

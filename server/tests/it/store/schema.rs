@@ -91,7 +91,7 @@ async fn partitions_are_made_by_several_servers_at_once() {
         made.unwrap();
     }
     let made: i64 = database.value("SELECT count(*) FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid WHERE c.relkind = 'r'").await;
-    assert_eq!(made, 12);
+    assert_eq!(usize::try_from(made).unwrap(), partitions::TABLES.len() * 3);
     database.stop().await;
 }
 
