@@ -24,8 +24,6 @@ pub struct Shown {
     pub reconnects: u32,
     /// Round trips in nanoseconds.
     pub rtt: Vec<u64>,
-    /// These are the first round trips of this member in the phase.
-    pub first_rtt: bool,
 }
 
 /// Evidence of the phase, and of the members before the candidate came to them.
@@ -64,22 +62,29 @@ impl Gathering {
     }
 
     pub fn add(&mut self, part: Part, shown: &Shown) {
-        let side = match part {
-            Part::Candidate => &mut self.candidate,
-            Part::Rest => &mut self.rest,
-        };
+        let side = self.side(part);
         side.member_hours += shown.connected.as_secs_f64() / 3_600.0;
         side.disconnects = side.disconnects.saturating_add(shown.disconnects);
         side.reconnects = side.reconnects.saturating_add(shown.reconnects);
-        if shown.rtt.is_empty() {
-            return;
-        }
-        side.rtt.resize(histogram::BUCKETS, 0);
         for sample in &shown.rtt {
+            side.rtt.resize(histogram::BUCKETS, 0);
             side.rtt[histogram::bucket(*sample)] += 1;
         }
-        // Who shows no round trip is no draw of their distribution.
-        side.members = side.members.saturating_add(shown.first_rtt.into());
+    }
+
+    /// So many members of a part showed round trips since its owner began to watch the phase: who shows
+    /// none is no draw of their distribution. An owner that starts again may see the same ones, so counts
+    /// do not add up.
+    pub fn timed(&mut self, part: Part, members: u32) {
+        let side = self.side(part);
+        side.members = side.members.max(members);
+    }
+
+    fn side(&mut self, part: Part) -> &mut Side {
+        match part {
+            Part::Candidate => &mut self.candidate,
+            Part::Rest => &mut self.rest,
+        }
     }
 
     #[must_use]

@@ -9,13 +9,12 @@ use fleetbeat_liveness::tuning::Tuning;
 
 use crate::given::secs;
 
-fn shown(minutes: u64, disconnects: u32, rtt: &[u64], first_rtt: bool) -> Shown {
+fn shown(minutes: u64, disconnects: u32, rtt: &[u64]) -> Shown {
     Shown {
         connected: secs(minutes * 60),
         disconnects,
         reconnects: disconnects,
         rtt: rtt.to_vec(),
-        first_rtt,
     }
 }
 
@@ -25,9 +24,10 @@ fn the_rests_of_earlier_phases_are_what_the_last_phase_is_compared_with() {
     let mut gathering = Gathering::default();
     gathering.begin(2);
     for _ in 0..2 {
-        gathering.add(Part::Rest, &shown(30, 1, &[20_000_000], true));
+        gathering.add(Part::Rest, &shown(30, 1, &[20_000_000]));
     }
-    gathering.add(Part::Candidate, &shown(30, 7, &[], false));
+    gathering.timed(Part::Rest, 2);
+    gathering.add(Part::Candidate, &shown(30, 7, &[]));
     let evidence = gathering.evidence();
     assert_eq!(evidence.against, Against::Rest);
     assert_eq!(
@@ -36,7 +36,8 @@ fn the_rests_of_earlier_phases_are_what_the_last_phase_is_compared_with() {
     );
     gathering.begin(1);
     assert_eq!(gathering.evidence().candidate, Side::default());
-    gathering.add(Part::Rest, &shown(60, 0, &[30_000_000], true));
+    gathering.add(Part::Rest, &shown(60, 0, &[30_000_000]));
+    gathering.timed(Part::Rest, 1);
     gathering.begin(0);
     let evidence = gathering.evidence();
     assert_eq!(
@@ -47,15 +48,20 @@ fn the_rests_of_earlier_phases_are_what_the_last_phase_is_compared_with() {
     assert_eq!(evidence.old.rtt.iter().sum::<u64>(), 3);
 }
 
-/// One slow host sends many slow samples and is one draw; who sends none is none.
+/// One slow host sends many slow samples and is one draw; and who is seen again by an owner that starts
+/// again is no other one.
 #[test]
-fn a_member_is_one_draw_whatever_it_sends_and_only_if_it_sends() {
+fn members_are_draws_whatever_they_send_and_however_often_they_are_counted() {
     let mut gathering = Gathering::default();
     gathering.begin(1);
-    gathering.add(Part::Candidate, &shown(1, 0, &[1, 2, 3], true));
-    gathering.add(Part::Candidate, &shown(1, 0, &[4], false));
-    gathering.add(Part::Candidate, &shown(1, 0, &[], false));
-    assert_eq!(gathering.candidate.members, 1);
+    gathering.add(Part::Candidate, &shown(1, 0, &[1, 2, 3, 4]));
+    gathering.add(Part::Candidate, &shown(1, 0, &[]));
+    gathering.timed(Part::Candidate, 3);
+    gathering.timed(Part::Candidate, 2);
+    assert_eq!(
+        (gathering.candidate.members, gathering.rest.members),
+        (3, 0)
+    );
     assert_eq!(gathering.candidate.rtt.iter().sum::<u64>(), 4);
 }
 

@@ -102,13 +102,17 @@ impl Desk {
         }
     }
 
-    /// A refusal is worth a line in the audit, but not an error of its own.
     pub(super) async fn audit_refusal(&self, wish: &Wish, author: &Author, refusal: &Failed) {
+        let entry = self.audit_entry(wish, author, refusal.to_string());
+        self.append_refusal(&entry, refusal).await;
+    }
+
+    /// A refusal is worth a line in the audit, but not an error of its own.
+    pub(super) async fn append_refusal(&self, entry: &audit::Entry, refusal: &Failed) {
         if matches!(refusal, Failed::Store(_)) {
             return;
         }
-        let entry = self.audit_entry(wish, author, refusal.to_string());
-        if let Err(error) = self.store.append_audit(&entry).await {
+        if let Err(error) = self.store.append_audit(entry).await {
             tracing::warn!(
                 error = error.sentence(),
                 "Refused call is missing from the audit"

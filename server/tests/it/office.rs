@@ -20,6 +20,7 @@ use fleetbeat_server::tuning::rollout::Driver;
 use fleetbeat_server::tuning::{Desk, Ledger};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
+use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 use tonic::metadata::MetadataValue;
@@ -214,12 +215,17 @@ impl Office {
 
     /// Lets this server drive rollouts.
     pub(crate) fn drive(&self) {
+        drop(self.drive_as(Uuid::new_v4()));
+    }
+
+    /// As [`Self::drive`], under another server's name.
+    pub(crate) fn drive_as(&self, server_id: Uuid) -> JoinHandle<()> {
         let holder = Holder {
-            server_id: Uuid::new_v4(),
+            server_id,
             run_id: Uuid::new_v4(),
         };
         let driver = Driver::new(Arc::clone(&self.desk), holder);
-        TaskTracker::new().spawn(driver.run(self.stop.clone()));
+        TaskTracker::new().spawn(driver.run(self.stop.clone()))
     }
 
     /// Starts recording what happens in the house.
@@ -238,6 +244,11 @@ impl Office {
             room: Room::default(),
         };
         Recorder::start(parts, &TaskTracker::new()).0
+    }
+
+    /// Ends what serves operators.
+    pub(crate) fn stopped(&self) -> CancellationToken {
+        self.stop.clone()
     }
 
     pub(crate) fn begin_to_stop(&self) {

@@ -67,6 +67,15 @@ pub(crate) fn roll_out(phases: &[v1::RolloutPhase]) -> v1::SetTuningRequest {
 pub(crate) async fn fleet(n: u8, nature: impl Fn(u8) -> Nature) -> (Office, Crew, Client) {
     let office = Office::open().await;
     office.drive();
+    crewed(office, n, nature).await
+}
+
+/// The same in an office whose rollouts nobody drives yet.
+pub(crate) async fn crewed(
+    office: Office,
+    n: u8,
+    nature: impl Fn(u8) -> Nature,
+) -> (Office, Crew, Client) {
     let mut client = office.client().await;
     client.set_tuning(set("web", tuning(OLD))).await.unwrap();
     let mut crew = Crew::at(office.house.address);

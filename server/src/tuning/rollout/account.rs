@@ -8,19 +8,15 @@ use super::course::{rolled_back, size_in_words};
 use crate::store::audit;
 use crate::tuning::Author;
 
-pub(super) fn entry(
-    course: &Course,
-    author: &Author,
-    action: &str,
-    at: OffsetDateTime,
-) -> audit::Entry {
+/// A step that was done, of no rollout in particular.
+pub(super) fn entry(author: &Author, action: &str, at: OffsetDateTime) -> audit::Entry {
     audit::Entry {
         at,
         actor: author.name.clone(),
         role: author.role.clone(),
         address: author.address.clone(),
         action: action.to_owned(),
-        target: format!("rollout {}", course.id),
+        target: String::new(),
         outcome: "done".to_owned(),
         reason: author.reason.clone(),
         revision: None,

@@ -265,7 +265,8 @@ impl Driven {
     }
 }
 
-/// A server that has just started, and that most of its agents have not found again, has seen nothing.
+/// A server that most members have not found again since it started, or that does not know them, has seen
+/// nothing.
 fn hears_enough(looked: Looked) -> bool {
     looked.unknown * 2 <= looked.members
 }

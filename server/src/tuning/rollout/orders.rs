@@ -5,8 +5,10 @@ use std::sync::Arc;
 use fleetbeat_liveness::rollout::Change;
 
 use super::Course;
+use super::account::entry;
 use super::members::Affected;
 use super::steps::{Step, Stepped};
+use crate::store::audit;
 use crate::tuning::rules::check_reason;
 use crate::tuning::{Author, Desk, Failed};
 
@@ -21,6 +23,16 @@ pub enum Order {
     Abort,
 }
 
+impl Order {
+    fn call(self) -> &'static str {
+        match self {
+            Self::Pause => "PauseRollout",
+            Self::Resume => "ResumeRollout",
+            Self::Abort => "AbortRollout",
+        }
+    }
+}
+
 impl Desk {
     /// Carries out an order on the rollout with this id, or on the one that runs. Once begun it goes on
     /// even when the caller gives up.
@@ -32,21 +44,52 @@ impl Desk {
     ) -> Result<Course, Failed> {
         let desk = Arc::clone(self);
         let work = self.tasks.spawn(async move {
-            check_reason(&author.reason)?;
-            let _turn = desk.turn.lock().await;
-            for _ in 0..TRIES {
-                let mut course = desk.ordered(rollout).await?;
-                let step = desk.carry_out(&course, order, &author).await?;
-                if desk.commit(&mut course, step).await? != Stepped::Overtaken {
-                    return Ok(course);
-                }
+            let done = desk.try_order(rollout, order, &author).await;
+            if let Err(refusal) = &done {
+                desk.audit_refused_order(rollout, order, &author, refusal)
+                    .await;
             }
-            Err(Failed::Contended)
+            done
         });
         match work.await {
             Ok(done) => done,
             Err(_) => Err(Failed::Stopped),
         }
+    }
+
+    async fn try_order(
+        &self,
+        rollout: Option<u64>,
+        order: Order,
+        author: &Author,
+    ) -> Result<Course, Failed> {
+        check_reason(&author.reason)?;
+        let _turn = self.turn.lock().await;
+        for _ in 0..TRIES {
+            let mut course = self.ordered(rollout).await?;
+            let step = self.carry_out(&course, order, author).await?;
+            if self.commit(&mut course, step).await? != Stepped::Overtaken {
+                return Ok(course);
+            }
+        }
+        Err(Failed::Contended)
+    }
+
+    async fn audit_refused_order(
+        &self,
+        rollout: Option<u64>,
+        order: Order,
+        author: &Author,
+        refusal: &Failed,
+    ) {
+        let target = rollout.map_or_else(|| "no rollout".to_owned(), |id| format!("rollout {id}"));
+        let entry = entry(author, order.call(), self.registry.clock().wall());
+        let entry = audit::Entry {
+            target,
+            outcome: refusal.to_string(),
+            ..entry
+        };
+        self.append_refusal(&entry, refusal).await;
     }
 
     async fn ordered(&self, rollout: Option<u64>) -> Result<Course, Failed> {
@@ -73,12 +116,12 @@ impl Desk {
         let current = self.newest().await?;
         let last_good = self.last_good(course, now).await?;
         let mut next = course.clone();
-        let (action, change) = match order {
+        let change = match order {
             Order::Pause => {
                 next.rollout.pause()?;
-                ("PauseRollout", None)
+                None
             }
-            Order::Abort => ("AbortRollout", Some(next.rollout.abort()?)),
+            Order::Abort => Some(next.rollout.abort()?),
             Order::Resume => {
                 next.candidate = next.candidate.without_expired(now);
                 let affected = Affected::of(&self.registry, &next.candidate, &last_good).await;
@@ -87,7 +130,7 @@ impl Desk {
                 if let Some(Change::Split(_)) = change {
                     next.freeze(&affected.connected);
                 }
-                ("ResumeRollout", change)
+                change
             }
         };
         let by = format!("by {}: {}", author.name, author.reason);
@@ -98,7 +141,7 @@ impl Desk {
             current,
             last_good,
             author: author.clone(),
-            action,
+            action: order.call(),
             lease: None,
         })
     }

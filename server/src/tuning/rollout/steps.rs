@@ -12,7 +12,7 @@ use super::members::Affected;
 use super::{Course, Frozen};
 use crate::store::leases::Lease;
 use crate::store::rollouts::{Write, Written};
-use crate::store::tuning;
+use crate::store::{audit, tuning};
 use crate::tuning::{Author, Desk, Failed, stored};
 
 /// Whether a step was written.
@@ -133,7 +133,10 @@ impl Desk {
         let draft = policies
             .as_ref()
             .map(|policies| draft(policies, &current, &author, at));
-        let entry = entry(&next, &author, action, at);
+        let entry = audit::Entry {
+            target: format!("rollout {}", next.id),
+            ..entry(&author, action, at)
+        };
         let standing = next.standing(true);
         let write = Write {
             lease,

@@ -91,9 +91,12 @@ impl Frozen {
             members: self.members.len(),
             ..Looked::default()
         };
+        let (mut cohort, mut rest) = (0, 0);
         for members in self.members.chunks_mut(AT_ONCE) {
             for member in members {
                 let Some((presence, shown)) = member.look(registry, elapsed) else {
+                    // It may be well, on another server.
+                    looked.unknown += 1;
                     continue;
                 };
                 looked.unknown += usize::from(presence.verdict == Verdict::Unknown);
@@ -101,11 +104,17 @@ impl Frozen {
                     course.evidence.add(member.part, &shown);
                     member.timed |= !shown.rtt.is_empty();
                 }
+                match member.part {
+                    Part::Candidate => cohort += u32::from(member.timed),
+                    Part::Rest => rest += u32::from(member.timed),
+                }
                 looked.moved |=
                     member.part == Part::Candidate && stand(course, member, &presence, wall);
             }
             tokio::task::yield_now().await;
         }
+        course.evidence.timed(Part::Candidate, cohort);
+        course.evidence.timed(Part::Rest, rest);
         looked
     }
 }
@@ -121,7 +130,6 @@ impl Member {
         let mut shown = Shown {
             disconnects: toll.disconnects.saturating_sub(known.toll.disconnects),
             reconnects: toll.reconnects.saturating_sub(known.toll.reconnects),
-            first_rtt: !self.timed,
             ..Shown::default()
         };
         known.toll = toll;

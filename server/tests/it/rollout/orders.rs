@@ -72,11 +72,15 @@ async fn of_two_operators_at_once_one_wins_and_the_other_sees_why() {
 #[tokio::test]
 async fn paused_rollout_takes_no_look_and_no_phase_until_it_is_resumed() {
     let (office, crew, mut client) = fleet(6, |_| Nature::Good).await;
+    let mut viewer = office.client_with(&office.token("viewer").await).await;
     client
         .set_tuning(roll_out(&[count(2), percent(100)]))
         .await
         .unwrap();
     eventually("the first phase has it", async || crew.on(NEW).len() == 2).await;
+    let refused = viewer.pause_rollout(told("lunch")).await.unwrap_err();
+    assert_eq!(refused.code(), Code::PermissionDenied);
+    assert_eq!(shown(&mut viewer, 1).await.rollout, 1);
     let paused = client
         .pause_rollout(told("lunch"))
         .await
@@ -108,15 +112,19 @@ async fn paused_rollout_takes_no_look_and_no_phase_until_it_is_resumed() {
     let over = outcome(&mut client, 1).await;
     assert_eq!(over.state(), RolloutState::Completed, "{}", over.outcome);
     let audit = office.store.recent_audit(20).await.unwrap();
-    let actions: Vec<&str> = audit.iter().map(|entry| entry.action.as_str()).collect();
+    let calls: Vec<(&str, bool)> = audit
+        .iter()
+        .map(|entry| (entry.action.as_str(), entry.outcome == "done"))
+        .collect();
     let expected = [
-        "CompleteRollout",
-        "AdvanceRollout",
-        "ResumeRollout",
-        "PauseRollout",
-        "SetTuning",
+        ("CompleteRollout", true),
+        ("AdvanceRollout", true),
+        ("ResumeRollout", true),
+        ("PauseRollout", false),
+        ("PauseRollout", true),
+        ("SetTuning", true),
     ];
-    assert_eq!(actions[..5], expected);
+    assert_eq!(calls[..6], expected);
     office.database.stop().await;
 }
 
