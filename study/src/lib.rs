@@ -11,6 +11,7 @@ mod page;
 mod path;
 mod phi;
 mod rhythm;
+mod rollouts;
 mod server;
 mod storm;
 mod storms;

@@ -12,7 +12,7 @@ use fleetbeat_study::{Page, Study};
 
 #[derive(Parser)]
 #[command(
-    about = "Compares detectors, and how fleets return, in virtual time",
+    about = "Compares detectors, how fleets return and how rollouts are judged, in virtual time",
     after_help = "Examples:\n  fleetbeat-study\n  fleetbeat-study --write ."
 )]
 struct Arguments {

@@ -1,6 +1,6 @@
 //! Pages of the documentation whose tables a study makes.
 
-use crate::{detectors, essay, storms};
+use crate::{detectors, essay, rollouts, storms};
 
 /// Each makes the tables of one page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -9,10 +9,12 @@ pub enum Study {
     Detectors,
     /// Fleets that lost their sessions at once; and essay 2 §4.4 once more.
     Storms,
+    /// Rollouts over fleets of several sizes.
+    Rollouts,
 }
 
 impl Study {
-    pub const ALL: [Self; 2] = [Self::Detectors, Self::Storms];
+    pub const ALL: [Self; 3] = [Self::Detectors, Self::Storms, Self::Rollouts];
 
     /// The page, below the root of the repository.
     #[must_use]
@@ -20,6 +22,7 @@ impl Study {
         match self {
             Self::Detectors => "docs/detectors.md",
             Self::Storms => "docs/storms.md",
+            Self::Rollouts => "docs/rollouts.md",
         }
     }
 
@@ -29,6 +32,7 @@ impl Study {
         let tables = match self {
             Self::Detectors => detectors::tables(),
             Self::Storms => [storms::tables(), essay::tables()].concat(),
+            Self::Rollouts => rollouts::tables(),
         };
         Page { tables }
     }

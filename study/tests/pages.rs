@@ -31,3 +31,9 @@ fn the_page_about_detectors_holds_what_its_study_prints() {
 fn the_page_about_storms_holds_what_its_study_prints() {
     stands(Study::Storms);
 }
+
+/// Hard case C6.
+#[test]
+fn the_page_about_rollouts_holds_what_its_study_prints() {
+    stands(Study::Rollouts);
+}

@@ -109,7 +109,8 @@ fn of_staging(newer: &PolicySet, older: &PolicySet) -> Vec<String> {
 
 /// `5 %`: the share of ranks, which is about that of members.
 fn reach(staged: Staged<'_>) -> String {
-    let hundredths = u128::from(staged.split.reach) * 10_000 / u128::from(u64::MAX);
+    let all = u128::from(u64::MAX);
+    let hundredths = (u128::from(staged.split.reach) * 10_000 + all / 2) / all;
     let (whole, rest) = (hundredths / 100, hundredths % 100);
     match (whole, rest) {
         (0, 0) => "less than 0.01 %".to_owned(),

@@ -137,12 +137,13 @@ impl Desk {
             target: format!("rollout {}", next.id),
             ..entry(&author, action, at)
         };
+        let told = change.is_some() || lease.is_none();
         let standing = next.standing(true);
         let write = Write {
             lease,
             revision: draft.as_ref().map(|draft| (draft, number - 1)),
             moved: Some((next.id, next.steps, &standing)),
-            audit: (change.is_some() || lease.is_none()).then_some(&entry),
+            audit: told.then_some(&entry),
             at: Some(at),
             ..Write::default()
         };
@@ -155,12 +156,15 @@ impl Desk {
         next.steps += 1;
         next.updated_at = at;
         *course = next;
-        tracing::info!(
-            rollout.id = course.id,
-            operator = %author.name,
-            reason = %author.reason,
-            "Rollout is in {}", course.place()
-        );
+        // A look that finds no harm is no news.
+        if told {
+            tracing::info!(
+                rollout.id = course.id,
+                operator = %author.name,
+                reason = %author.reason,
+                "Rollout is in {}", course.place()
+            );
+        }
         if let Some(policies) = policies {
             if let Some(Change::Split(_)) = change {
                 self.watch_from_here(course);
