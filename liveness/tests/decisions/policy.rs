@@ -310,7 +310,7 @@ fn a_candidate_is_in_force_within_its_split_and_nowhere_else() {
     assert_eq!(
         staged.changes(&good),
         [
-            "candidate for 49.99 %: fleet: T=60s N=3 W=2s pong_every=1 adaptive=off → \
+            "candidate for 50 %: fleet: T=60s N=3 W=2s pong_every=1 adaptive=off → \
           T=5s N=2 W=1s pong_every=1 adaptive=off"
         ]
     );
