@@ -118,6 +118,13 @@ impl Fleet {
         answer(&self.server, self.client.plan_tuning(request)).await
     }
 
+    pub(crate) async fn report(
+        &mut self,
+        request: v1::ReportRevisionRequest,
+    ) -> Result<v1::ReportRevisionResponse, Failure> {
+        answer(&self.server, self.client.report_revision(request)).await
+    }
+
     pub(crate) async fn apply_policies(
         &mut self,
         request: v1::ApplyPoliciesRequest,

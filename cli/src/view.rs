@@ -12,6 +12,7 @@ mod grounds;
 mod incident;
 mod plan;
 mod preset;
+mod report;
 mod rollout;
 mod status;
 mod tuning;
@@ -24,6 +25,7 @@ pub(crate) use grounds::Grounds;
 pub(crate) use incident::{Incident, IncidentList};
 pub(crate) use plan::{Plan, Range, Replay};
 pub(crate) use preset::Presets;
+pub(crate) use report::{Finding, Report, Side};
 pub(crate) use rollout::{
     Finding as RolloutFinding, Phase as RolloutPhase, Rollout, RolloutList, Side as RolloutSide,
 };

@@ -12,6 +12,7 @@
 //! | how long each side may hear nothing | [`expectation`] |
 //! | what holds between a push and its answer | [`retune`] |
 //! | what a tuning would have done to what was recorded | [`whatif`] |
+//! | whether something became rarer or more frequent after a change | [`report`] |
 //! | which tuning an agent should have | [`policy`] |
 //! | how a candidate reaches the fleet, and when it is taken back | [`rollout`] |
 //! | what the kernel is told about a connection | [`socket`] |
@@ -43,11 +44,13 @@ pub mod hearing;
 pub mod histogram;
 pub mod hold;
 pub mod moment;
+mod odds;
 pub mod outage;
 pub mod path;
 pub mod plan;
 pub mod policy;
 pub mod preset;
+pub mod report;
 pub mod retune;
 pub mod rollout;
 pub mod rtt;

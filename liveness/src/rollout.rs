@@ -15,7 +15,6 @@
 
 pub mod gathering;
 pub mod guard;
-mod odds;
 pub mod phase;
 pub mod plan;
 mod progress;

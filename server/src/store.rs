@@ -17,6 +17,7 @@ pub mod measured;
 pub mod metrics;
 pub mod partitions;
 mod rejected;
+pub mod report;
 pub mod rollouts;
 pub mod runs;
 mod schema;

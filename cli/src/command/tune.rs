@@ -5,6 +5,7 @@ mod meter;
 mod parts;
 mod plan;
 mod presets;
+mod report;
 mod rollout;
 mod set;
 mod show;
@@ -36,6 +37,7 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Rollout(rollout::Command),
     History(history::Args),
+    Report(report::Args),
 }
 
 pub(crate) async fn run(
@@ -56,5 +58,6 @@ pub(crate) async fn run(
         Command::Watch(args) => watch::run(&args, settings, output).await,
         Command::Rollout(command) => rollout::run(command, settings, output).await,
         Command::History(args) => history::run(&args, settings, output).await,
+        Command::Report(args) => report::run(&args, settings, output).await,
     }
 }

@@ -61,6 +61,7 @@ pub(crate) struct State {
     pub(crate) sets: Vec<v1::SetTuningRequest>,
     pub(crate) applied: Vec<v1::ApplyPoliciesRequest>,
     pub(crate) plan: v1::PlanTuningResponse,
+    pub(crate) report: v1::ReportRevisionResponse,
     pub(crate) plans: Vec<v1::PlanTuningRequest>,
 }
 
@@ -86,6 +87,7 @@ impl Default for State {
             sets: vec![],
             applied: vec![],
             plan: v1::PlanTuningResponse::default(),
+            report: v1::ReportRevisionResponse::default(),
             plans: vec![],
         }
     }
@@ -411,6 +413,19 @@ impl FleetService for Service {
         let mut state = self.enter("plan_tuning", &request)?;
         state.plans.push(request.into_inner());
         Ok(Response::new(state.plan.clone()))
+    }
+
+    async fn report_revision(
+        &self,
+        request: Request<v1::ReportRevisionRequest>,
+    ) -> Result<Response<v1::ReportRevisionResponse>, Status> {
+        let report = self.enter("report_revision", &request)?.report.clone();
+        let asked = request.into_inner();
+        Ok(Response::new(v1::ReportRevisionResponse {
+            revision: asked.revision,
+            window_ns: asked.window_ns,
+            ..report
+        }))
     }
 
     async fn rollback_tuning(

@@ -205,3 +205,59 @@ fn plan_says_why_the_past_cannot_be_replayed_and_fails_with_a_check() {
     let nobody = fleetbeat(&fleet, &["tune", "plan", "--preset", "web"]).must_exit(2);
     assert!(nobody.err.contains("--offline"), "{nobody:?}");
 }
+
+/// Requirement S32.
+#[test]
+fn report_shows_what_changed_and_what_cannot_be_said() {
+    let side = |false_disconnects, rtt_p99_ns| v1::ReportSide {
+        agent_days: 100.0,
+        false_disconnects,
+        ended: [("missed heartbeats".to_owned(), u64::from(false_disconnects))].into(),
+        rtt_p99_ns,
+        ..v1::ReportSide::default()
+    };
+    let finding = |name: &str, finding: &str, chance| v1::ReportFinding {
+        name: name.to_owned(),
+        before: Some(0.2),
+        after: Some(0.02),
+        chance,
+        finding: finding.to_owned(),
+    };
+    let fleet = Fleet::start(State {
+        report: v1::ReportRevisionResponse {
+            author: "ada".to_owned(),
+            reason: "calmer".to_owned(),
+            changes: vec!["group-edge: set to T=60s N=3 W=2s".to_owned()],
+            agents: 50,
+            bounded_by: "no more time has passed since".to_owned(),
+            before: Some(side(20, Some(80_000_000))),
+            after: Some(side(2, None)),
+            findings: vec![
+                finding("false_disconnects", "fewer", Some(0.000_2)),
+                finding("deaths", "too little data", None),
+            ],
+            ..v1::ReportRevisionResponse::default()
+        },
+        ..State::default()
+    });
+    let run = fleetbeat(&fleet, &["tune", "report", "12", "--window", "2h"]).must_exit(0);
+    for line in [
+        " by ada: calmer\n  group-edge: set to T=60s N=3 W=2s\n",
+        "50 known agents changed; 2h before are compared with as much after (no more time has passed \
+         since)",
+        "false disconnects   0.200  0.020  fewer                0.000\n",
+        "deaths              0.200  0.020  too little data          -\n",
+        "rtt p99                       80ms       -\n",
+        "ended: missed heartbeats        20       2\n",
+    ] {
+        assert!(run.out.contains(line), "wanted {line}, got {}", run.out);
+    }
+    let json = fleetbeat(&fleet, &["tune", "report", "12", "-o", "json"]).json();
+    assert_eq!(json["findings"][0]["finding"], "fewer");
+    assert_eq!(
+        (&json["revision"], &json["after"]["rtt_p99_ns"]),
+        (&json!(12), &json!(null))
+    );
+    let refused = fleetbeat(&fleet, &["tune", "report", "12", "--window", "31d"]).must_exit(2);
+    assert!(refused.err.contains("between 1m and 30d"), "{refused:?}");
+}

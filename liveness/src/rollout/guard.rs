@@ -11,8 +11,8 @@
 use std::time::Duration;
 
 use super::Standing;
-use super::odds::{binomial_at_least, binomial_critical, poisson_at_least, poisson_at_most};
 use crate::histogram;
+use crate::odds::{binomial_at_least, binomial_critical, poisson_at_least, poisson_at_most};
 
 /// Chance with which harm must be found for a phase to count as judged.
 const POWER: f64 = 0.8;

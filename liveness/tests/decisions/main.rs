@@ -20,6 +20,7 @@ mod path;
 mod plan;
 mod policy;
 mod preset;
+mod report;
 mod retune;
 mod rollout;
 mod rollouts;

@@ -9,6 +9,7 @@ mod plan;
 mod policies;
 mod progress;
 mod replay;
+mod report;
 mod rollouts;
 mod status;
 mod tuning;
@@ -140,6 +141,15 @@ impl FleetService for Fleet {
     ) -> Result<Response<v1::PlanTuningResponse>, Status> {
         Ok(Response::new(
             plan::plan(&self.parts, request.into_inner()).await?,
+        ))
+    }
+
+    async fn report_revision(
+        &self,
+        request: Request<v1::ReportRevisionRequest>,
+    ) -> Result<Response<v1::ReportRevisionResponse>, Status> {
+        Ok(Response::new(
+            report::report(&self.parts, request.get_ref()).await?,
         ))
     }
 

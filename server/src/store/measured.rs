@@ -16,15 +16,16 @@ pub struct Beats {
 }
 
 impl Store {
-    /// Round trips of `group` (everybody without it) since then, merged: counts by bucket of
+    /// Round trips of `groups` (everybody without them) between the two, merged: counts by bucket of
     /// [`fleetbeat_liveness::histogram`].
     ///
     /// # Errors
     /// Why Postgres could not be asked.
     pub async fn round_trips(
         &self,
-        group: Option<&str>,
-        since: OffsetDateTime,
+        groups: Option<&[String]>,
+        from: OffsetDateTime,
+        to: OffsetDateTime,
     ) -> Result<Vec<u64>, Error> {
         const DOING: &str = "read the round trips";
         let mut tx = self.begin(Purpose::Ask, DOING).await?;
@@ -32,11 +33,13 @@ impl Store {
             "SELECT (h.first_bucket + c.place - 1)::bigint AS bucket, sum(c.count)::bigint AS count \
              FROM rtt_histograms h CROSS JOIN LATERAL UNNEST(h.counts) WITH ORDINALITY \
                  AS c (count, place) \
-             WHERE h.bucket_start >= $1 AND ($2::text IS NULL OR h.group_name = $2) AND c.count > 0 \
+             WHERE h.bucket_start >= $1 AND h.bucket_start < $2 AND c.count > 0 \
+                 AND ($3::text[] IS NULL OR h.group_name = ANY ($3)) \
              GROUP BY 1",
         )
-        .bind(since)
-        .bind(group)
+        .bind(from)
+        .bind(to)
+        .bind(groups)
         .fetch_all(&mut *tx)
         .await
         .map_err(Error::during(DOING))?;

@@ -24,6 +24,7 @@ mod pooler;
 mod postgres;
 mod proxy;
 mod record;
+mod report;
 mod retune;
 mod rollout;
 mod served;

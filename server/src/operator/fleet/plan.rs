@@ -209,7 +209,10 @@ impl Known {
     async fn measure(&mut self, parts: &Parts, asked: &Asked) -> Result<replay::Recorded, Failed> {
         let (store, group) = (&parts.store, asked.group.as_deref());
         let now = parts.registry.clock().wall();
-        let trips = store.round_trips(group, now - ROUND_TRIPS_OVER).await?;
+        let groups = asked.group.as_ref().map(std::slice::from_ref);
+        let trips = store
+            .round_trips(groups, now - ROUND_TRIPS_OVER, now)
+            .await?;
         self.round_trips(&trips);
         let beats = store.beats(group, now - BEATS_OVER).await?;
         if beats.beats > 0 {

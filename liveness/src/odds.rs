@@ -1,7 +1,7 @@
 //! Exact tails of the binomial and the Poisson distribution.
 
 /// P(X ≥ k) of `n` tries that each succeed with `p`.
-pub(super) fn binomial_at_least(k: u32, n: u32, p: f64) -> f64 {
+pub(crate) fn binomial_at_least(k: u32, n: u32, p: f64) -> f64 {
     if k == 0 {
         return 1.0;
     }
@@ -10,7 +10,7 @@ pub(super) fn binomial_at_least(k: u32, n: u32, p: f64) -> f64 {
 }
 
 /// The least k with P(X ≥ k) ≤ `alpha`; n + 1 when even n successes are likelier.
-pub(super) fn binomial_critical(n: u32, p: f64, alpha: f64) -> u32 {
+pub(crate) fn binomial_critical(n: u32, p: f64, alpha: f64) -> u32 {
     let chances: Vec<f64> = binomial(n, p).collect();
     let mut tail = 0.0;
     let mut critical = n.saturating_add(1);
@@ -25,7 +25,7 @@ pub(super) fn binomial_critical(n: u32, p: f64, alpha: f64) -> u32 {
 }
 
 /// P(X ≤ k) around `mean`.
-pub(super) fn poisson_at_most(k: u32, mean: f64) -> f64 {
+pub(crate) fn poisson_at_most(k: u32, mean: f64) -> f64 {
     if mean <= 0.0 {
         return 1.0;
     }
@@ -39,7 +39,7 @@ pub(super) fn poisson_at_most(k: u32, mean: f64) -> f64 {
 }
 
 /// P(X ≥ k) around `mean`.
-pub(super) fn poisson_at_least(k: u32, mean: f64) -> f64 {
+pub(crate) fn poisson_at_least(k: u32, mean: f64) -> f64 {
     k.checked_sub(1)
         .map_or(1.0, |below| 1.0 - poisson_at_most(below, mean))
 }
