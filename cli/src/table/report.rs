@@ -54,10 +54,18 @@ fn findings(report: &Report, style: Style) -> String {
             rate(finding.before),
             rate(finding.after),
             Field::from(&finding.finding).tone(tone(finding)),
-            optional(finding.chance.map(|chance| format!("{chance:.3}"))),
+            optional(finding.chance.map(chance)),
         ]);
     }
     grid.text()
+}
+
+fn chance(chance: f64) -> String {
+    if chance < 0.001 {
+        "below 0.001".to_owned()
+    } else {
+        format!("{chance:.3}")
+    }
 }
 
 fn tone(finding: &Finding) -> Tone {

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use fleetbeat_liveness::Tuning;
 use fleetbeat_liveness::backoff::reconnect_spread;
-use fleetbeat_liveness::policy::{Policy, Selector};
+use fleetbeat_liveness::policy::{Policy, PolicySet, Selector};
+use fleetbeat_liveness::rollout::Split;
 use fleetbeat_proto::v1::CloseReason;
 use fleetbeat_server::registry::Farewell;
 
@@ -211,6 +212,21 @@ impl World {
         });
     }
 
+    /// Every third revision is for a part of the agents only, as a phase of a rollout is; the next is for
+    /// everybody again, or takes it back.
+    fn staged(&self, candidate: PolicySet) -> PolicySet {
+        let revision = candidate.revision();
+        if !revision.is_multiple_of(3) {
+            return candidate;
+        }
+        let split = Split {
+            seed: revision,
+            reach: u64::MAX / 2,
+        };
+        let everybody = self.policies.unstaged().at_revision(revision);
+        everybody.staged_to(split, &candidate)
+    }
+
     /// One to three changes of policies in quick succession; each server learns in its own time.
     pub(crate) fn retune(&mut self) {
         for _ in 0..self.dice.number(1, 3) {
@@ -226,6 +242,7 @@ impl World {
                 self.plan.longest = self.plan.longest.max(tuning.deadline_at_most());
                 self.policies.with(Policy::whole(selector, tuning))
             };
+            let policies = self.staged(policies);
             let changes = policies.changes(&self.policies);
             let revision = policies.revision();
             self.tell(None, None, || format!("revision {revision}: {changes:?}"));

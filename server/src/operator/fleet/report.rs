@@ -265,14 +265,17 @@ impl Side {
     }
 }
 
+/// What is counted on a side.
+type Count = fn(&Side) -> u32;
+
 fn findings(before: &Side, after: &Side) -> Vec<v1::ReportFinding> {
-    let rows: [(&str, fn(&Side) -> u32); 4] = [
+    let rows: [(&str, Count); 4] = [
         ("false_disconnects", |side| side.count(&[Ended::Returned])),
         ("disconnects", Side::disconnects),
         ("silences", |side| side.count(&[Ended::Heard])),
         ("deaths", |side| side.count(&[Ended::Died, Ended::Open])),
     ];
-    let finding = |(name, count): (&str, fn(&Side) -> u32)| {
+    let finding = |(name, count): (&str, Count)| {
         let (before, after) = (before.watched(count(before)), after.watched(count(after)));
         let (finding, chance) = compare(before, after);
         v1::ReportFinding {
