@@ -4,6 +4,8 @@ use std::sync::LazyLock;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use fleetbeat_liveness::Moment;
+use fleetbeat_proto::nanos;
+use nix::time::{ClockId, clock_gettime};
 
 static ORIGIN: LazyLock<Instant> = LazyLock::new(now);
 
@@ -22,6 +24,18 @@ pub fn now() -> Instant {
 pub fn moment() -> Moment {
     let since = now().saturating_duration_since(*ORIGIN);
     Moment::from_nanos(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
+}
+
+/// Nanoseconds of the machine's monotonic clock, which its processes share: what one of them began and
+/// another one saw can be compared.
+///
+/// # Panics
+///
+/// Where there is no monotonic clock, which every Linux has.
+#[must_use]
+pub fn machine_ns() -> u64 {
+    let since_boot = clock_gettime(ClockId::CLOCK_MONOTONIC).expect("the machine has a clock");
+    nanos(since_boot.into())
 }
 
 /// When a moment comes, for timers.

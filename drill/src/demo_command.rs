@@ -5,7 +5,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use fleetbeat_drill::clock;
 use fleetbeat_drill::story::{Plan, Report, Story};
-use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use crate::interruption::Interruption;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
@@ -80,27 +81,4 @@ async fn demo(arguments: &Arguments) -> Result<ExitCode> {
 fn write(report: &Report, path: &Path) -> Result<()> {
     let json = serde_json::to_string_pretty(report)?;
     std::fs::write(path, json + "\n").with_context(|| format!("cannot write {}", path.display()))
-}
-
-/// Ctrl-C and SIGTERM.
-struct Interruption {
-    interrupted: Signal,
-    terminated: Signal,
-}
-
-impl Interruption {
-    fn new() -> Result<Self> {
-        let interrupted = signal(SignalKind::interrupt())?;
-        Ok(Self {
-            interrupted,
-            terminated: signal(SignalKind::terminate())?,
-        })
-    }
-
-    async fn came(&mut self) {
-        tokio::select! {
-            _ = self.interrupted.recv() => {}
-            _ = self.terminated.recv() => {}
-        }
-    }
 }

@@ -1,11 +1,13 @@
-//! `fleetbeat-drill`: load and the demonstration.
+//! `fleetbeat-drill`: load, benchmarks and the demonstration.
 #![expect(
     clippy::print_stdout,
     reason = "a command-line tool speaks on its standard output"
 )]
 
 mod demo_command;
+mod interruption;
 mod relay_command;
+mod retune_command;
 mod swarm_command;
 
 use std::process::ExitCode;
@@ -16,7 +18,7 @@ use clap::{Parser, Subcommand};
 #[command(
     name = "fleetbeat-drill",
     version,
-    about = "Load, faults and the demonstration of Fleetbeat"
+    about = "Load, faults, benchmarks and the demonstration of Fleetbeat"
 )]
 struct Arguments {
     #[command(subcommand)]
@@ -29,6 +31,8 @@ enum Drill {
     Swarm(swarm_command::Arguments),
     /// A TCP relay that misbehaves as told, until SIGTERM or Ctrl-C
     Relay(relay_command::Arguments),
+    /// How fast a large live fleet takes another tuning, and what its heartbeats notice of it
+    Retune(retune_command::Arguments),
     /// The main job as a story on real processes; stays up until Ctrl-C
     Demo(demo_command::Arguments),
 }
@@ -37,6 +41,7 @@ fn main() -> ExitCode {
     let done = match Arguments::parse().drill {
         Drill::Swarm(arguments) => swarm_command::run(arguments),
         Drill::Relay(arguments) => relay_command::run(&arguments),
+        Drill::Retune(arguments) => retune_command::run(&arguments),
         Drill::Demo(arguments) => demo_command::run(&arguments),
     };
     done.unwrap_or_else(|error| {

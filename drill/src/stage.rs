@@ -26,7 +26,7 @@ use sqlx::postgres::PgPoolOptions;
 use tempfile::TempDir;
 
 pub use binaries::Binaries;
-pub use crowd::Crowd;
+pub use crowd::{Crowd, Muster};
 pub use metrics::Metrics;
 pub use operator::{Operator, tuning};
 pub use place::Place;

@@ -8,6 +8,7 @@ mod session;
 mod steady;
 #[cfg(test)]
 mod tests;
+mod timings;
 mod wire;
 
 use std::sync::Arc;
@@ -19,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 use tonic::transport::{Channel, Endpoint};
 
 pub use counts::{Counts, Live, Reading, Report, Told};
+pub use timings::Timings;
 pub use wire::reason_name;
 
 use agent::Agent;

@@ -1,5 +1,5 @@
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,6 +27,9 @@ pub(crate) struct Arguments {
     /// Where to write what each agent did, as JSON
     #[arg(long)]
     report: Option<PathBuf>,
+    /// Where to write when each tuning arrived and how long each round trip took, as JSON
+    #[arg(long)]
+    timings: Option<PathBuf>,
     #[arg(long, default_value = "sim")]
     name_prefix: String,
     #[arg(long, default_value_t = MOST_PER_CONNECTION)]
@@ -53,7 +56,10 @@ async fn swarm(arguments: Arguments) -> Result<ExitCode> {
         per_connection: arguments.per_connection,
         per_second: arguments.per_second,
     };
-    let live = Arc::new(Live::default());
+    let live = Arc::new(match arguments.timings {
+        Some(_) => Live::timed(),
+        None => Live::default(),
+    });
     let stop = CancellationToken::new();
     let running = run_swarm(&plan, &live, &stop);
     let until_stop = async {
@@ -62,9 +68,11 @@ async fn swarm(arguments: Arguments) -> Result<ExitCode> {
         anyhow::Ok(())
     };
     let (report, ()) = tokio::try_join!(running, until_stop)?;
+    if let Some(path) = &arguments.timings {
+        write(path, &live.timings())?;
+    }
     if let Some(path) = &arguments.report {
-        let json = serde_json::to_vec(&report)?;
-        std::fs::write(path, json).with_context(|| format!("cannot write {}", path.display()))?;
+        write(path, &report)?;
     }
     println!("{}", serde_json::to_string(&report.total)?);
     Ok(if report.total.left {
@@ -72,6 +80,11 @@ async fn swarm(arguments: Arguments) -> Result<ExitCode> {
     } else {
         ExitCode::FAILURE
     })
+}
+
+fn write(path: &Path, told: &impl serde::Serialize) -> Result<()> {
+    let json = serde_json::to_vec(told)?;
+    std::fs::write(path, json).with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// A line of counts each second, until the time is over or a signal comes.

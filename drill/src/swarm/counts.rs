@@ -1,7 +1,10 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+
+use super::timings::{Stopwatch, Timings};
 
 /// What one simulated agent did, exactly.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -107,6 +110,7 @@ pub struct Live {
     pub(super) pongs: AtomicU64,
     pub(super) acks: AtomicU64,
     pub(super) endings: AtomicU64,
+    stopwatch: Option<Stopwatch>,
 }
 
 /// One reading of [`Live`].
@@ -122,6 +126,36 @@ pub struct Reading {
 }
 
 impl Live {
+    /// Counts that also keep when each tuning arrived and how long each round trip took.
+    #[must_use]
+    pub fn timed() -> Self {
+        Self {
+            stopwatch: Some(Stopwatch::default()),
+            ..Self::default()
+        }
+    }
+
+    /// What was timed so far; nothing unless made by [`Self::timed`].
+    #[must_use]
+    pub fn timings(&self) -> Timings {
+        self.stopwatch
+            .as_ref()
+            .map_or_else(Timings::default, Stopwatch::read)
+    }
+
+    pub(super) fn tuning_arrived(&self, revision: u64) {
+        if let Some(stopwatch) = &self.stopwatch {
+            stopwatch.tuning_arrived(revision);
+        }
+    }
+
+    pub(super) fn answered(&self, took: Duration) {
+        self.pongs.fetch_add(1, Relaxed);
+        if let Some(stopwatch) = &self.stopwatch {
+            stopwatch.answered(took);
+        }
+    }
+
     /// What it shows `seconds` after the start.
     #[must_use]
     pub fn read(&self, seconds: u64) -> Reading {

@@ -197,16 +197,18 @@ impl<'a> Session<'a> {
         let spread = pong.reconnect_spread_ns.map(Duration::from_nanos);
         self.spread = spread.unwrap_or(self.spread);
         self.agent.counts.pongs += 1;
-        self.agent.live.pongs.fetch_add(1, Relaxed);
         self.answered_seq = self.answered_seq.max(pong.seq);
         let took = now.as_nanos().saturating_sub(pong.sent_ns);
-        self.rtt = Some((pong.seq, took.saturating_sub(pong.hold_ns)));
+        let took = took.saturating_sub(pong.hold_ns);
+        self.agent.live.answered(Duration::from_nanos(took));
+        self.rtt = Some((pong.seq, took));
     }
 
     /// Applies at once and acknowledges at once, or refuses with the reason.
     fn retune(&mut self, push: TuningPush) {
         let pushed = push.tuning.unwrap_or_default();
         let now = clock::moment();
+        self.agent.live.tuning_arrived(pushed.revision);
         let (outcome, reason) = match Revised::try_from(pushed) {
             Ok(revised) => {
                 self.apply(revised, now);

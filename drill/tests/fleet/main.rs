@@ -6,6 +6,7 @@
 )]
 
 mod accounts;
+mod benchmark;
 mod demonstration;
 mod endings;
 mod fleet;

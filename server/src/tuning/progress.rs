@@ -23,6 +23,7 @@ pub(super) struct Progress<T> {
     lost: u64,
     superseded: u64,
     took: Box<[u64; histogram::BUCKETS]>,
+    longest: Option<Duration>,
     refusals: Vec<Refusal>,
 }
 
@@ -61,6 +62,7 @@ pub struct Tally {
     /// Time from push to answer over those applied; `None` while there are none.
     pub ack_p50_ns: Option<u64>,
     pub ack_p99_ns: Option<u64>,
+    pub ack_max_ns: Option<u64>,
     /// The first 20.
     pub refusals: Vec<Refusal>,
     /// Nothing will change any more.
@@ -79,6 +81,7 @@ impl<T> Progress<T> {
             lost: 0,
             superseded: 0,
             took: Box::new([0; histogram::BUCKETS]),
+            longest: None,
             refusals: Vec::new(),
         }
     }
@@ -111,6 +114,7 @@ impl<T> Progress<T> {
             Outcome::Applied { took } => {
                 self.applied += 1;
                 self.took[histogram::bucket(nanos(took))] += 1;
+                self.longest = self.longest.max(Some(took));
             }
             Outcome::Refused(refusal) => {
                 self.refused += 1;
@@ -148,6 +152,7 @@ impl<T> Progress<T> {
             waiting: u64::try_from(self.waiting.len()).unwrap_or(u64::MAX),
             ack_p50_ns: histogram::quantile(&self.took[..], 0.5),
             ack_p99_ns: histogram::quantile(&self.took[..], 0.99),
+            ack_max_ns: self.longest.map(nanos),
             refusals: self.refusals.clone(),
             done: self.is_done(),
         }
@@ -211,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn percentiles_are_of_those_applied() {
+    fn percentiles_and_the_longest_are_of_those_applied() {
         let mut progress = Progress::new(7);
         for n in 1..=100 {
             let session = Uuid::from_u128(n);
@@ -228,6 +233,7 @@ mod tests {
         };
         assert!(near(tally.ack_p50_ns, 50), "{tally:?}");
         assert!(near(tally.ack_p99_ns, 99), "{tally:?}");
+        assert_eq!(tally.ack_max_ns, Some(100_000_000));
     }
 
     proptest! {

@@ -140,6 +140,7 @@ pub(super) fn progress(tally: &Tally, ended: bool) -> v1::RevisionProgress {
         waiting: tally.waiting,
         ack_p50_ns: tally.ack_p50_ns,
         ack_p99_ns: tally.ack_p99_ns,
+        ack_max_ns: tally.ack_max_ns,
         refusals: refusals.collect(),
         done: ended || tally.done,
     }
