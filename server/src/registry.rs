@@ -20,6 +20,7 @@ mod meter;
 mod opening;
 mod outbox;
 mod owed;
+mod refusal;
 mod roster;
 mod rtt_meter;
 mod session;

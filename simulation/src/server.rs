@@ -191,6 +191,7 @@ impl Record {
             since: entry.at,
             last_seen: None,
             applied: None,
+            refused: None,
         });
         known.facts = facts.clone();
         match &entry.what {
@@ -206,8 +207,12 @@ impl Record {
                 }
             }
             Transition::Verdict { to, .. } => (known.verdict, known.since) = (*to, entry.at),
-            Transition::TuningAnswered { .. }
-            | Transition::Condition { .. }
+            Transition::TuningAnswered {
+                revision, refusal, ..
+            } => {
+                known.refused = (!refusal.is_empty()).then(|| (*revision, refusal.clone()));
+            }
+            Transition::Condition { .. }
             | Transition::CauseSettled { .. }
             | Transition::Silence(_)
             | Transition::Renamed { .. }

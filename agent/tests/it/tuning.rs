@@ -256,3 +256,28 @@ async fn what_was_applied_is_reported_after_a_restart_and_wins_over_the_base() {
     assert!(gap <= Duration::from_millis(300) + SLACK, "{gap:?}");
     agent.stop().await;
 }
+
+/// Field report E07: the latest good one of five stays in force, also after a restart, and not the first.
+#[tokio::test]
+async fn a_bad_revision_after_five_good_ones_leaves_the_fifth_in_force() {
+    let mut fake = Fake::start().await;
+    let host = Host::new();
+    let agent = host.run(&fake.url());
+    let (mut peer, _) = fake.welcome(revised(0, 30_000, 3, 1_000)).await;
+    let good = |revision| wire(&revised(revision, 20_000 + revision, 3, 1_000));
+    for revision in 1..=5 {
+        peer.push(good(revision)).await;
+        assert_eq!(peer.ack().await.applied, Some(good(revision)));
+    }
+    let bad = v1::RevisedTuning { hash: 1, ..good(6) };
+    peer.push(bad).await;
+    let ack = peer.ack().await;
+    assert_eq!((ack.revision, ack.outcome()), (6, Outcome::Refused));
+    assert_eq!(ack.applied, Some(good(5)));
+    agent.stop().await;
+
+    let agent = host.run(&fake.url());
+    let (_peer, again) = fake.welcome(revised(0, 30_000, 3, 1_000)).await;
+    assert_eq!(again.applied, Some(good(5)));
+    agent.stop().await;
+}

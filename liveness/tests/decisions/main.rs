@@ -30,6 +30,7 @@ mod socket;
 mod strain;
 mod tuning;
 mod twins;
+mod vectors;
 mod verdict;
 mod whatif;
 mod wheel;

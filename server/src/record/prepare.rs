@@ -77,5 +77,6 @@ fn known(recorded: Recorded) -> Known {
         since: recorded.verdict_since,
         last_seen: recorded.last_seen_at,
         applied: recorded.applied,
+        refused: recorded.refused,
     }
 }

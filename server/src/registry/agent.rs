@@ -18,6 +18,7 @@ use super::conditions::{Standing, Symptoms};
 use super::dirty::Mark;
 use super::journal::Journal;
 use super::loss::{Departure, Losses, Parting, Toll};
+use super::refusal::Refusal;
 use super::{Entry, Session, Transition};
 
 /// One agent that this server knows, with or without a session.
@@ -53,6 +54,8 @@ pub struct Known {
     pub since: OffsetDateTime,
     pub last_seen: Option<OffsetDateTime>,
     pub applied: Option<Revised>,
+    /// Revision and reason of its newest refusal, unless it applied a newer one.
+    pub refused: Option<(u64, String)>,
 }
 
 #[derive(Debug)]
@@ -70,6 +73,8 @@ pub(super) struct State {
     /// Of the session that ended last.
     pub last: Option<Last>,
     pub applied: Option<Revised>,
+    /// Of the newest push that was answered, when the answer was no.
+    pub refusal: Option<Box<Refusal>>,
     /// Last valid message by the wall clock, for people; of a session it is computed.
     pub last_seen: Option<OffsetDateTime>,
     /// When the oldest session opened since which the agent has not beaten: what it does until it beats
@@ -132,6 +137,7 @@ impl Agent {
             grounds: None,
             last: None,
             applied: None,
+            refusal: None,
             last_seen: None,
             returning: None,
             decide_at: None,

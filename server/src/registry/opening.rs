@@ -115,6 +115,7 @@ impl Registry {
             gauge,
             in_force: told.unwrap_or(base),
             acknowledged: told,
+            refused: state.still_refused(&opening),
         });
         self.compare(&mut state, &session, &opening);
         let older = Self::seat(&mut state, &session, opening.facts, opening.instance);
@@ -345,7 +346,8 @@ impl Registry {
         let behind = told.is_some_and(|told| {
             told.revision > policies.revision() || told.tuning == desired.tuning
         });
-        if behind {
+        let refused = session.refused();
+        if behind || refused.is_some_and(|(revision, _)| revision == desired.revision) {
             None
         } else {
             session.push_in_welcome(desired, now)

@@ -15,6 +15,7 @@ use parking_lot::{Mutex, RwLock};
 use uuid::Uuid;
 
 use super::lateness::Lateness;
+use super::refusal::Refusal;
 use super::{Agent, Dirty, Incidents, Known, LaneGauge, Meters, Session};
 use crate::clock::Clock;
 
@@ -317,6 +318,9 @@ impl Registry {
         if state.session.is_some() || state.last.is_some() {
             return;
         }
+        let refused = known.refused;
+        state.refusal =
+            refused.map(|refused| Refusal::new(refused, known.applied, &known.facts.agent_version));
         state.facts = Arc::new(known.facts);
         state.applied = known.applied;
         state.last_seen = known.last_seen;

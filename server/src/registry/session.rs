@@ -136,6 +136,8 @@ pub(super) struct Opened {
     pub in_force: Revised,
     /// The same, when the agent told it.
     pub acknowledged: Option<Revised>,
+    /// What it refused before and is not sent again.
+    pub refused: Option<(u64, String)>,
 }
 
 impl Session {
@@ -171,7 +173,7 @@ impl Session {
                 acknowledged: opened.acknowledged,
                 pushed: None,
                 answers: Vec::new(),
-                refused: None,
+                refused: opened.refused,
             }),
             owes: AtomicI64::new(0),
             attention: AtomicBool::new(false),

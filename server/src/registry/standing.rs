@@ -50,7 +50,7 @@ impl Registry {
         };
         let mut state = session.agent.lock();
         if state.seats(session) {
-            state.applied = session.acknowledged();
+            state.answered(session);
             let what = Transition::TuningAnswered {
                 session: session.id,
                 revision: answered.revision,

@@ -63,6 +63,8 @@ pub struct Recorded {
     pub fence: Fence,
     /// What it acknowledged last, when that is still within bounds.
     pub applied: Option<Revised>,
+    /// Revision and reason of its newest refusal, unless it applied a newer one.
+    pub refused: Option<(u64, String)>,
 }
 
 impl Row for Identity {
@@ -180,8 +182,13 @@ impl Store {
                  s.verdict, coalesce(s.verdict_since, a.updated_at) AS verdict_since, \
                  s.last_seen_at, s.applied_revision, s.applied_interval_ns, s.applied_misses, \
                  s.applied_timeout_ns, s.applied_pong_every, s.applied_adaptive, \
-                 s.incarnation AS state_incarnation, s.connection AS state_connection \
-             FROM agents a LEFT JOIN agent_state s USING (agent_id) ORDER BY a.agent_id",
+                 s.incarnation AS state_incarnation, s.connection AS state_connection, \
+                 r.revision AS refused_revision, r.reason AS refused_reason \
+             FROM agents a LEFT JOIN agent_state s USING (agent_id) \
+             LEFT JOIN (SELECT DISTINCT ON (agent_id) agent_id, revision, reason \
+                 FROM tuning_acks WHERE outcome = 'refused' ORDER BY agent_id, revision DESC) r \
+                 ON r.agent_id = a.agent_id AND r.revision > coalesce(s.applied_revision, 0) \
+             ORDER BY a.agent_id",
         )
         .fetch_all(&mut *tx)
         .await
@@ -225,7 +232,14 @@ fn recorded(row: &PgRow) -> Result<Recorded, sqlx::Error> {
         last_seen_at: row.try_get("last_seen_at")?,
         fence: seen.map_or(told, |seen| seen.max(told)),
         applied: applied(row)?,
+        refused: refused(row)?,
     })
+}
+
+fn refused(row: &PgRow) -> Result<Option<(u64, String)>, sqlx::Error> {
+    let revision: Option<i64> = row.try_get("refused_revision")?;
+    let reason: Option<String> = row.try_get("refused_reason")?;
+    Ok(revision.map(unsigned).zip(reason))
 }
 
 fn applied(row: &PgRow) -> Result<Option<Revised>, sqlx::Error> {

@@ -142,6 +142,11 @@ impl<T> Progress<T> {
     }
 
     pub(super) fn tally(&self) -> Tally {
+        // A bucket may end above the longest time that is in it.
+        let quantile = |of| {
+            let told = histogram::quantile(&self.took[..], of)?;
+            Some(told.min(nanos(self.longest?)))
+        };
         Tally {
             revision: self.revision,
             targets: self.targets,
@@ -150,8 +155,8 @@ impl<T> Progress<T> {
             lost: self.lost,
             superseded: self.superseded,
             waiting: u64::try_from(self.waiting.len()).unwrap_or(u64::MAX),
-            ack_p50_ns: histogram::quantile(&self.took[..], 0.5),
-            ack_p99_ns: histogram::quantile(&self.took[..], 0.99),
+            ack_p50_ns: quantile(0.5),
+            ack_p99_ns: quantile(0.99),
             ack_max_ns: self.longest.map(nanos),
             refusals: self.refusals.clone(),
             done: self.is_done(),
@@ -234,6 +239,18 @@ mod tests {
         assert!(near(tally.ack_p50_ns, 50), "{tally:?}");
         assert!(near(tally.ack_p99_ns, 99), "{tally:?}");
         assert_eq!(tally.ack_max_ns, Some(100_000_000));
+    }
+
+    #[test]
+    fn no_percentile_exceeds_the_longest() {
+        for micros in (1_000..2_000).step_by(7) {
+            let mut progress = Progress::new(7);
+            progress.expect(Uuid::from_u128(1), ());
+            let took = Duration::from_micros(micros);
+            progress.settle(Uuid::from_u128(1), Outcome::Applied { took });
+            let tally = progress.tally();
+            assert!(tally.ack_p99_ns <= tally.ack_max_ns, "{tally:?}");
+        }
     }
 
     proptest! {

@@ -177,6 +177,7 @@ async fn nothing_but_a_live_message_makes_an_agent_online() {
         since: wall,
         last_seen: Some(wall),
         applied: None,
+        refused: None,
     };
     registry.restore(known, Moment::FAR);
     house.policy(1, (60_000, 3, 2_000));

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "what helps a test fails by panicking")]
 
+mod acks;
 mod actor;
 mod causes;
 mod command_line;

@@ -407,6 +407,51 @@ async fn a_refusal_of_tuning_is_kept_with_its_reason() {
     database.stop().await;
 }
 
+/// Field report E04: a restart of the server does not forget what was refused.
+#[tokio::test]
+async fn the_next_run_remembers_a_refusal_until_a_newer_revision_is_applied() {
+    let (database, store) = Database::with_schema().await;
+    let first = Site::open(database.url(), 1, Room::default());
+    first.house.policy(6, (2_000, 3, 1_000));
+    let mut actor = Actor::join(&first.house, hello(6)).await;
+    actor.ack_welcome().await;
+    for (revision, outcome) in [
+        (2, tuning_ack::Outcome::Refused),
+        (3, tuning_ack::Outcome::Applied),
+        (4, tuning_ack::Outcome::Refused),
+    ] {
+        let session = first.house.session(6);
+        first.house.until(|| session.waiting_for().is_none()).await;
+        let revised = Revised {
+            revision,
+            tuning: tuning((4_000 + revision, 3, 1_000)),
+        };
+        assert!(first.house.registry().push(&session, revised, ""));
+        actor.ack(outcome).await;
+        first.house.until(|| session.waiting_for().is_none()).await;
+        first.written().await;
+        if revision == 3 {
+            eventually("nothing newer was refused", async || {
+                let known = store.load_known().await.unwrap();
+                known.first().is_some_and(|agent| {
+                    let applied = agent.applied.is_some_and(|had| had.revision == 3);
+                    applied && agent.refused.is_none()
+                })
+            })
+            .await;
+        }
+    }
+    first.close().await;
+
+    let second = Site::open(database.url(), 1, Room::default());
+    second.written().await;
+    let remembered = second.remembered.await.unwrap();
+    let refused = remembered.agents[0].refused.clone();
+    assert_eq!(refused, Some((4, "no".to_owned())));
+    second.recorder.stop(PATIENCE).await;
+    database.stop().await;
+}
+
 #[tokio::test]
 async fn a_partition_that_is_missing_is_made_when_a_record_needs_it() {
     let (database, _store) = Database::with_schema().await;

@@ -194,6 +194,7 @@ fn a_server_that_heard_nobody_since_its_start_calls_nobody_offline() {
                 since: time::OffsetDateTime::UNIX_EPOCH,
                 last_seen: None,
                 applied: None,
+                refused: None,
             };
             let decide_at = fleet.now() + Duration::from_mins(1);
             fleet.registry.restore(known, decide_at);
