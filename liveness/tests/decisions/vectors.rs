@@ -18,7 +18,7 @@ fn deadline_without_w_is_the_one_of_the_first_essay() {
         ("V12", 300, 6, 1_800),
     ] {
         let given = tuning(interval, misses, 2);
-        assert_eq!(given.deadline() - given.timeout(), secs(essay), "{id}");
+        assert_eq!(given.deadline(), secs(essay) + given.timeout(), "{id}");
         assert_eq!(secs(essay) / misses, given.interval(), "{id}");
     }
     for name in [

@@ -20,13 +20,13 @@ impl Refusal {
         (revision, reason): (u64, String),
         applied: Option<Revised>,
         agent_version: &str,
-    ) -> Box<Self> {
-        Box::new(Self {
+    ) -> Self {
+        Self {
             revision,
             reason,
             applied,
             agent_version: agent_version.to_owned(),
-        })
+        }
     }
 }
 
@@ -35,8 +35,9 @@ impl State {
     pub(super) fn answered(&mut self, session: &Session) {
         self.applied = session.acknowledged();
         let refused = session.refused();
+        let version = &self.facts.agent_version;
         self.refusal =
-            refused.map(|refused| Refusal::new(refused, self.applied, &self.facts.agent_version));
+            refused.map(|refused| Box::new(Refusal::new(refused, self.applied, version)));
     }
 
     /// Revision and reason of the refusal that still holds for whoever says this Hello. Other software

@@ -318,9 +318,9 @@ impl Registry {
         if state.session.is_some() || state.last.is_some() {
             return;
         }
-        let refused = known.refused;
+        let (refused, version) = (known.refused, &known.facts.agent_version);
         state.refusal =
-            refused.map(|refused| Refusal::new(refused, known.applied, &known.facts.agent_version));
+            refused.map(|refused| Box::new(Refusal::new(refused, known.applied, version)));
         state.facts = Arc::new(known.facts);
         state.applied = known.applied;
         state.last_seen = known.last_seen;
