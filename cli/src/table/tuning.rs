@@ -228,9 +228,13 @@ pub(crate) fn progress_line(progress: &Progress) -> String {
         waiting,
         ..
     } = progress;
+    let overdue = match progress.overdue {
+        0 => String::new(),
+        overdue => format!(" ({overdue} have not acknowledged in time)"),
+    };
     format!(
         "{applied} of {targets} applied, {refused} refused, {lost} lost, {superseded} superseded, \
-         {waiting} waiting"
+         {waiting} waiting{overdue}"
     )
 }
 
@@ -285,13 +289,17 @@ pub(crate) fn revisions(revisions: &Revisions, style: Style) -> String {
     if revisions.revisions.is_empty() {
         return "no revision yet: every agent has the default".to_owned();
     }
-    let mut grid = Grid::new(style, &["REV>", "MADE", "BY", "LIVE>", "REASON", "CHANGES"]);
+    let mut grid = Grid::new(
+        style,
+        &["REV>", "MADE", "BY", "LIVE>", "DRIFT>", "REASON", "CHANGES"],
+    );
     for revision in &revisions.revisions {
         grid.row([
             revision.revision.into(),
             second(revision.created_at.0).into(),
             revision.author.as_str().into(),
             revision.applied_now.into(),
+            revision.drifting_now.into(),
             revision.reason.as_str().into(),
             Field::lines(&revision.changes),
         ]);

@@ -242,6 +242,8 @@ pub(crate) struct Progress {
     pub(crate) lost: u64,
     pub(crate) superseded: u64,
     pub(crate) waiting: u64,
+    /// Of those that wait: not acknowledged in time.
+    pub(crate) overdue: u64,
     pub(crate) ack_p50_ns: Option<u64>,
     pub(crate) ack_p99_ns: Option<u64>,
     pub(crate) refusals: Vec<Refusal>,
@@ -271,6 +273,7 @@ impl Progress {
             lost: wire.lost,
             superseded: wire.superseded,
             waiting: wire.waiting,
+            overdue: wire.overdue,
             ack_p50_ns: wire.ack_p50_ns,
             ack_p99_ns: wire.ack_p99_ns,
             refusals: wire.refusals.into_iter().map(refusal).collect(),
@@ -306,6 +309,8 @@ pub(crate) struct Revision {
     pub(crate) changes: Vec<String>,
     /// Live agents on which it is the one last applied.
     pub(crate) applied_now: u64,
+    /// Live agents that were sent it last and do not run it.
+    pub(crate) drifting_now: u64,
 }
 
 impl Revision {
@@ -318,6 +323,7 @@ impl Revision {
             reason: wire.reason,
             changes: wire.changes,
             applied_now: wire.applied_now,
+            drifting_now: wire.drifting_now,
         }
     }
 }

@@ -100,7 +100,7 @@ fn watch_ends_well_when_all_applied() {
     assert_eq!(
         progress,
         json!({"revision": 8, "targets": 3, "applied": 3, "refused": 0, "lost": 0,
-               "superseded": 0, "waiting": 0, "ack_p50_ns": 12_000_000, "ack_p99_ns": 80_000_000,
+               "superseded": 0, "waiting": 0, "overdue": 0, "ack_p50_ns": 12_000_000, "ack_p99_ns": 80_000_000,
                "refusals": [], "done": true})
     );
 }

@@ -313,6 +313,7 @@ fn history_lists_revisions_with_their_changes() {
         changes: vec!["edge: T 20s to 5s".to_owned(), "core: removed".to_owned()],
         parent: 7,
         applied_now: 118,
+        drifting_now: 2,
     };
     let fleet = Fleet::start(State {
         revisions: vec![revision],
@@ -322,9 +323,9 @@ fn history_lists_revisions_with_their_changes() {
     assert_eq!(
         run.out,
         "\
-REV  MADE                  BY   LIVE  REASON                     CHANGES
-  8  2026-11-30 15:42:35Z  ada   118  find dead gateways sooner  edge: T 20s to 5s
-                                                                 core: removed
+REV  MADE                  BY   LIVE  DRIFT  REASON                     CHANGES
+  8  2026-11-30 15:42:35Z  ada   118      2  find dead gateways sooner  edge: T 20s to 5s
+                                                                        core: removed
 "
     );
     let shown = fleetbeat(&fleet, &["tune", "history", "-o", "json"]).json();
@@ -332,6 +333,7 @@ REV  MADE                  BY   LIVE  REASON                     CHANGES
         shown["revisions"][0],
         json!({"revision": 8, "parent": 7, "created_at": "2026-11-30T15:42:35.123456Z",
                "author": "ada", "reason": "find dead gateways sooner",
-               "changes": ["edge: T 20s to 5s", "core: removed"], "applied_now": 118})
+               "changes": ["edge: T 20s to 5s", "core: removed"], "applied_now": 118,
+               "drifting_now": 2})
     );
 }

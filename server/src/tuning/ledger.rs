@@ -3,6 +3,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use fleetbeat_liveness::moment::Moment;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -14,6 +15,8 @@ use crate::registry::{Answered, Registry, Session};
 
 /// Pushes of which progress is kept.
 const KEPT: usize = 32;
+/// Who has not answered a push within this is overdue.
+const ACK_WITHIN: Duration = Duration::from_secs(30);
 /// How often answers are collected.
 const PERIOD: Duration = Duration::from_millis(50);
 
@@ -41,12 +44,13 @@ struct Counts {
 #[derive(Debug)]
 struct Kept {
     progress: Progress<Arc<Session>>,
+    opened: Moment,
     published: watch::Sender<Tally>,
 }
 
 impl Kept {
-    fn publish(&self) {
-        let tally = self.progress.tally();
+    fn publish(&self, now: Moment) {
+        let tally = self.progress.tally(now.since(self.opened) > ACK_WITHIN);
         self.published.send_if_modified(|last| {
             let changed = *last != tally;
             *last = tally;
@@ -75,9 +79,10 @@ impl Ledger {
             pushes.pop_front();
         }
         let progress = Progress::new(revision);
-        let published = watch::Sender::new(progress.tally());
+        let published = watch::Sender::new(progress.tally(false));
         pushes.push_back(Kept {
             progress,
+            opened: self.clock.now(),
             published,
         });
     }
@@ -215,9 +220,10 @@ impl Ledger {
     }
 
     fn publish(&self) {
+        let now = self.clock.now();
         for kept in self.pushes.lock().iter() {
             if !kept.published.borrow().done {
-                kept.publish();
+                kept.publish(now);
             }
         }
     }

@@ -59,6 +59,8 @@ pub struct Tally {
     pub lost: u64,
     pub superseded: u64,
     pub waiting: u64,
+    /// Of those that wait: not acknowledged in time.
+    pub overdue: u64,
     /// Time from push to answer over those applied; `None` while there are none.
     pub ack_p50_ns: Option<u64>,
     pub ack_p99_ns: Option<u64>,
@@ -141,7 +143,9 @@ impl<T> Progress<T> {
         self.sealed && self.waiting.is_empty()
     }
 
-    pub(super) fn tally(&self) -> Tally {
+    /// `late` once the time to acknowledge is over.
+    pub(super) fn tally(&self, late: bool) -> Tally {
+        let waiting = u64::try_from(self.waiting.len()).unwrap_or(u64::MAX);
         // A bucket may end above the longest time that is in it.
         let quantile = |of| {
             let told = histogram::quantile(&self.took[..], of)?;
@@ -154,7 +158,8 @@ impl<T> Progress<T> {
             refused: self.refused,
             lost: self.lost,
             superseded: self.superseded,
-            waiting: u64::try_from(self.waiting.len()).unwrap_or(u64::MAX),
+            waiting,
+            overdue: if late { waiting } else { 0 },
             ack_p50_ns: quantile(0.5),
             ack_p99_ns: quantile(0.99),
             ack_max_ns: self.longest.map(nanos),
@@ -182,10 +187,10 @@ mod tests {
     #[test]
     fn push_without_targets_is_done_once_sealed() {
         let mut progress = Progress::<()>::new(7);
-        assert!(!progress.tally().done);
+        assert!(!progress.tally(false).done);
         progress.seal();
         assert_eq!(
-            progress.tally(),
+            progress.tally(false),
             Tally {
                 revision: 7,
                 done: true,
@@ -199,13 +204,32 @@ mod tests {
         let mut progress = Progress::new(7);
         progress.expect(Uuid::from_u128(1), ());
         progress.settle(Uuid::from_u128(1), Outcome::Lost);
-        assert!(!progress.tally().done);
+        assert!(!progress.tally(false).done);
         progress.expect(Uuid::from_u128(2), ());
         progress.seal();
-        assert!(!progress.tally().done);
+        assert!(!progress.tally(false).done);
         progress.withdraw(Uuid::from_u128(2));
-        assert!(progress.tally().done);
-        assert_eq!(progress.tally().targets, 1);
+        assert!(progress.tally(false).done);
+        assert_eq!(progress.tally(false).targets, 1);
+    }
+
+    #[test]
+    fn who_has_not_acknowledged_in_time_is_overdue_until_it_does() {
+        let mut progress = Progress::new(7);
+        for n in 1..=2 {
+            progress.expect(Uuid::from_u128(n), ());
+        }
+        progress.seal();
+        let counts = |progress: &Progress<()>, late| {
+            let tally = progress.tally(late);
+            (tally.waiting, tally.overdue, tally.done)
+        };
+        assert_eq!(counts(&progress, false), (2, 0, false));
+        assert_eq!(counts(&progress, true), (2, 2, false));
+        let took = Duration::from_mins(1);
+        progress.settle(Uuid::from_u128(1), Outcome::Applied { took });
+        assert_eq!(counts(&progress, true), (1, 1, false));
+        assert_eq!(progress.tally(true).applied, 1);
     }
 
     #[test]
@@ -215,7 +239,7 @@ mod tests {
             progress.expect(Uuid::from_u128(n), ());
             progress.settle(Uuid::from_u128(n), refusal(n));
         }
-        let tally = progress.tally();
+        let tally = progress.tally(false);
         assert_eq!((tally.refused, tally.refusals.len()), (30, 20));
         assert_eq!(tally.refusals[0].agent_name, "0");
     }
@@ -231,7 +255,7 @@ mod tests {
         }
         progress.expect(Uuid::from_u128(101), ());
         progress.settle(Uuid::from_u128(101), Outcome::Lost);
-        let tally = progress.tally();
+        let tally = progress.tally(false);
         let near = |ns: Option<u64>, ms: u64| {
             let ns = ns.unwrap();
             ns.abs_diff(ms * 1_000_000) < ms * 40_000
@@ -248,7 +272,7 @@ mod tests {
             progress.expect(Uuid::from_u128(1), ());
             let took = Duration::from_micros(micros);
             progress.settle(Uuid::from_u128(1), Outcome::Applied { took });
-            let tally = progress.tally();
+            let tally = progress.tally(false);
             assert!(tally.ack_p99_ns <= tally.ack_max_ns, "{tally:?}");
         }
     }
@@ -268,7 +292,7 @@ mod tests {
                     4 => { progress.settle(session, Outcome::Lost); }
                     _ => { progress.settle(session, Outcome::Superseded); }
                 }
-                let t = progress.tally();
+                let t = progress.tally(false);
                 prop_assert_eq!(t.targets, t.applied + t.refused + t.lost + t.superseded + t.waiting);
                 prop_assert_eq!(usize::try_from(t.waiting).unwrap(), progress.waiting().count());
             }

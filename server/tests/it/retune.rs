@@ -136,8 +136,12 @@ async fn change_reaches_exactly_those_whose_value_differs_and_every_answer_is_co
         .unwrap();
     let revision = &history.into_inner().revisions[0];
     assert_eq!(
-        (revision.applied_now, revision.reason.as_str()),
-        (2, "a test")
+        (
+            revision.applied_now,
+            revision.drifting_now,
+            revision.reason.as_str()
+        ),
+        (2, 1, "a test")
     );
     assert!(revision.author.starts_with("first-"), "{}", revision.author);
     assert_eq!(revision.changes, ["group-web: set to T=5s N=3 W=2s"]);

@@ -8,7 +8,8 @@ use crate::{table, view};
 
 /// List revisions, newest first: who changed what, and why
 ///
-/// LIVE counts the agents on which a revision is the one last applied.
+/// LIVE counts the agents on which a revision is the one last applied, DRIFT those that were sent it last and do
+/// not run it: they have not answered, or refused.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

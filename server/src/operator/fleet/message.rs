@@ -138,6 +138,7 @@ pub(super) fn progress(tally: &Tally, ended: bool) -> v1::RevisionProgress {
         lost: tally.lost,
         superseded: tally.superseded,
         waiting: tally.waiting,
+        overdue: tally.overdue,
         ack_p50_ns: tally.ack_p50_ns,
         ack_p99_ns: tally.ack_p99_ns,
         ack_max_ns: tally.ack_max_ns,

@@ -298,7 +298,7 @@ pub(super) async fn revisions(
     let size = u32::try_from(size).unwrap_or(u32::MAX);
     let stored = parts.store.revisions(request.before_revision, size).await;
     let stored = stored.map_err(|error| store_trouble("listing revisions", &error))?;
-    let applied = applied_now(parts);
+    let (applied, drifting) = running_now(parts);
     let revisions = stored.into_iter().map(|stored| v1::Revision {
         revision: stored.revision,
         created_unix_us: message::unix_us(stored.draft.created_at),
@@ -307,20 +307,29 @@ pub(super) async fn revisions(
         changes: stored.draft.changes,
         parent: stored.draft.parent,
         applied_now: applied.get(&stored.revision).copied().unwrap_or_default(),
+        drifting_now: drifting.get(&stored.revision).copied().unwrap_or_default(),
     });
     Ok(v1::ListRevisionsResponse {
         revisions: revisions.collect(),
     })
 }
 
-/// Live agents by the revision that they acknowledged last.
-fn applied_now(parts: &Parts) -> HashMap<u64, u64> {
-    let mut applied = HashMap::new();
-    let agents = parts.registry.agents();
-    for session in agents.iter().filter_map(|agent| agent.session()) {
+/// Live agents by the revision that they acknowledged last, and those that do not run what they were sent by
+/// the revision that they were sent last.
+fn running_now(parts: &Parts) -> (HashMap<u64, u64>, HashMap<u64, u64>) {
+    let (mut applied, mut drifting) = (HashMap::new(), HashMap::new());
+    for agent in parts.registry.agents() {
+        let Some(session) = agent.session() else {
+            continue;
+        };
         if let Some(acknowledged) = session.acknowledged() {
             *applied.entry(acknowledged.revision).or_default() += 1;
         }
+        let sent = session.waiting_for().map(|sent| sent.revision);
+        let refused = || session.refused().map(|(revision, _)| revision);
+        if let Some(sent) = sent.or_else(refused) {
+            *drifting.entry(sent).or_default() += 1;
+        }
     }
-    applied
+    (applied, drifting)
 }
