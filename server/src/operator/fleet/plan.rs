@@ -229,6 +229,7 @@ impl Known {
         }
         let recorded = replay::Recorded::read(parts, asked).await?;
         if let (None, Some(pause)) = (self.facts.pause, recorded.longest_pause()) {
+            let pause = Duration::from_millis(nanos(pause).div_ceil(1_000_000));
             self.facts.pause = Some(pause);
             let source = format!(
                 "the longest that an agent itself was late in {} days",
@@ -255,8 +256,9 @@ impl Known {
         }
         let unsaid = self.facts.rtt_p95.is_none() && self.facts.rtt_p99.is_none();
         if unsaid && samples >= ROUND_TRIPS_LEAST {
-            self.facts.rtt_p95 = at(0.95).map(Duration::from_nanos);
-            self.facts.rtt_p99 = at(0.99).map(Duration::from_nanos);
+            let tenth_ms = |ns: u64| Duration::from_micros(ns.div_ceil(100_000) * 100);
+            self.facts.rtt_p95 = at(0.95).map(tenth_ms);
+            self.facts.rtt_p99 = at(0.99).map(tenth_ms);
         }
     }
 
