@@ -27,8 +27,9 @@ impl Registry {
         let wall = self.clock.wall();
         let since = session.silent_since();
         let own = self.lived_through(since, now);
+        let deaf = own.max(session.gauge.lived_through(since, now)).is_some();
         // Where the server itself did not hear nobody was silent.
-        if own.max(session.gauge.lived_through(since, now)).is_none() {
+        if !deaf && self.held_since().is_none() {
             state.heard_after(session, after, lateness, wall);
         }
         let changed = state.judge(Verdict::Online, grounds, wall);

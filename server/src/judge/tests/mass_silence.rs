@@ -1,11 +1,14 @@
 use fleetbeat_liveness::grounds::Heard;
 
 use super::*;
-use crate::registry::{Kind, Known};
+use crate::clock::Hands;
+use crate::registry::{Kind, Known, Transition};
 
 /// So many agents in one group; T = 20 s, N = 3, W = 2 s.
 struct Fleet {
     registry: Arc<Registry>,
+    /// The registry's clock, where it goes with the seconds lived.
+    hands: Option<&'static Hands>,
     bench: Bench,
     sessions: Vec<Arc<Session>>,
     began: Moment,
@@ -16,7 +19,17 @@ struct Fleet {
 impl Fleet {
     /// Groups by name with how many agents each has.
     fn of(groups: &[(&str, u8)]) -> Self {
-        let registry = Arc::new(Registry::new(Clock::start(), 1, Rates::default()));
+        Self::with(Clock::start(), None, groups)
+    }
+
+    /// As [`Self::of`], of a registry that lives by the same seconds.
+    fn by_hand(groups: &[(&str, u8)]) -> Self {
+        let hands: &'static Hands = Box::leak(Box::default());
+        Self::with(Clock::by_hand(hands), Some(hands), groups)
+    }
+
+    fn with(clock: Clock, hands: Option<&'static Hands>, groups: &[(&str, u8)]) -> Self {
+        let registry = Arc::new(Registry::new(clock, 1, Rates::default()));
         let mut sessions = Vec::new();
         for (group, agents) in groups {
             for _ in 0..*agents {
@@ -28,6 +41,7 @@ impl Fleet {
             bench: Bench::new(Arc::clone(&registry)),
             began: registry.clock().now(),
             registry,
+            hands,
             sessions,
             second: 0,
             nominated: 0,
@@ -43,6 +57,9 @@ impl Fleet {
         for _ in 0..seconds {
             self.second += 1;
             let now = self.now();
+            if let Some(hands) = self.hands {
+                hands.set(now);
+            }
             self.registry.lanes()[0].ticked(now, now);
             for (number, session) in self.sessions.iter().enumerate() {
                 let turn = (self.second + number as u64).is_multiple_of(19);
@@ -73,6 +90,15 @@ impl Fleet {
         agents
             .iter()
             .filter(|a| a.watch().verdict == verdict)
+            .count()
+    }
+
+    /// Silences that were told since the last call.
+    fn silences(&self) -> usize {
+        let agents = self.registry.agents();
+        let entries = agents.iter().flat_map(|agent| agent.take_journal());
+        entries
+            .filter(|entry| matches!(entry.what, Transition::Silence(_)))
             .count()
     }
 
@@ -149,6 +175,27 @@ fn a_fleet_that_comes_back_during_the_hold_was_never_offline() {
     assert!(!fleet.kinds().contains(&Kind::MassSilence));
     fleet.live(70, |number| number < 50);
     assert_eq!(fleet.nominated, 10, "the others after their grace");
+}
+
+/// HARD-CASES A2, E4: a silence for which verdicts were held says nothing about the agents; that of one agent,
+/// while the others speak, does.
+#[test]
+fn silences_that_verdicts_were_held_for_are_not_recorded() {
+    let mut fleet = Fleet::by_hand(&[("edge", 60)]);
+    fleet.live(100, |_| true);
+    fleet.live(45, |number| number > 0);
+    fleet.live(25, |_| true);
+    assert_eq!(fleet.silences(), 1, "of the one that was silent alone");
+    fleet.live(80, |_| false);
+    assert!(fleet.registry.held_since().is_some());
+    fleet.live(40, |_| true);
+    assert_eq!(fleet.verdicts(Verdict::Online), 60);
+    assert_eq!(fleet.silences(), 0, "of those that the server did not hear");
+    fleet.live(80, |number| number < 5);
+    assert!(fleet.registry.held_since().is_some());
+    fleet.live(40, |_| true);
+    assert_eq!(fleet.verdicts(Verdict::Online), 60);
+    assert_eq!(fleet.silences(), 0, "of those that it heard too few of");
 }
 
 /// HARD-CASES A3: the silence of one group is told once, and judged in time because others are heard.
