@@ -1,5 +1,8 @@
 //! What is remembered of a session that ended, until its agent returns.
 
+#[cfg(test)]
+mod tests;
+
 use std::time::Duration;
 
 use fleetbeat_liveness::beat::Promise;
@@ -14,7 +17,7 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::agent::State;
-use super::{Quiet, Quieted, Session, Transition};
+use super::{Ending, Quiet, Quieted, Session, Transition};
 
 /// How the last session ended.
 #[derive(Debug)]
@@ -59,6 +62,8 @@ struct Lost {
     instance: Option<InstanceId>,
     boot_id: String,
     server_deaf: bool,
+    /// Nobody came back yet, and it is not the server that kept the agent away.
+    silent: bool,
     heard: Moment,
     heard_wall: OffsetDateTime,
     tuning: Tuning,
@@ -101,6 +106,7 @@ impl State {
             instance: self.held.map(|held| held.instance),
             boot_id: self.facts.boot_id.clone(),
             server_deaf,
+            silent: !server_deaf && !session.ending().is_some_and(sent_away),
             heard,
             heard_wall: wall - now.since(heard),
             tuning: session.in_force().tuning,
@@ -135,13 +141,34 @@ impl State {
         self.quiet(Quieted::Open, now, at);
     }
 
-    /// Writes down the silence of the lost session, unless it was short or the server's own.
+    /// The agent said Hello, and is seated or put off: its silence is over.
+    pub(super) fn breaks_silence(
+        &mut self,
+        instance: InstanceId,
+        (now, at): (Moment, OffsetDateTime),
+    ) {
+        let Some(before) = self.losses.open.as_ref().and_then(|lost| lost.instance) else {
+            return;
+        };
+        let lived = before == instance;
+        let ended = if lived {
+            Quieted::Returned
+        } else {
+            Quieted::Died
+        };
+        self.quiet(ended, now, at);
+        if let Some(lost) = &mut self.losses.open {
+            lost.silent = false;
+        }
+    }
+
+    /// Writes down the silence of the lost session, unless it is over, was short or the server's own.
     fn quiet(&mut self, ended: Quieted, now: Moment, at: OffsetDateTime) {
         let Some(lost) = &self.losses.open else {
             return;
         };
         let gap = now.since(lost.heard);
-        if lost.server_deaf || gap <= lost.tuning.expectation().suspect_after {
+        if !lost.silent || gap <= lost.tuning.expectation().suspect_after {
             return;
         }
         let quiet = Quiet {
@@ -175,19 +202,7 @@ impl State {
         returned: &Returned<'_>,
         (now, at): (Moment, OffsetDateTime),
     ) {
-        let before = self.losses.open.as_ref().and_then(|lost| lost.instance);
-        if let Some(before) = before {
-            let lived = before == returned.instance;
-            self.quiet(
-                if lived {
-                    Quieted::Returned
-                } else {
-                    Quieted::Died
-                },
-                now,
-                at,
-            );
-        }
+        self.breaks_silence(returned.instance, (now, at));
         let Some(lost) = self.losses.open.take() else {
             return;
         };
@@ -208,6 +223,14 @@ impl State {
         let what = Transition::CauseSettled { session, settled };
         self.journal.push(at, what);
     }
+}
+
+/// Whether the server ended a session that it heard, so that the agent comes back no sooner than it is told to.
+fn sent_away(ending: &Ending) -> bool {
+    matches!(
+        ending.reason,
+        CloseReason::SlowConsumer | CloseReason::ProtocolError
+    )
 }
 
 /// How a session was lost, `None` when it was not.

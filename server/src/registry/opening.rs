@@ -156,6 +156,8 @@ impl Registry {
             let mut state = agent.lock();
             let fresh = state.fence.is_none_or(|known| opening.fence > known);
             if state.session.is_none() && fresh && state.verdict != Verdict::Left {
+                let wall = self.clock.wall();
+                state.breaks_silence(opening.instance, (now, wall));
                 let told = opening.applied.map(|applied| applied.tuning);
                 let own = told.unwrap_or_default().deadline_at_most();
                 let before = state.last.map(|last| last.expectation.offline_at_most);
@@ -166,7 +168,7 @@ impl Registry {
                 if state.verdict == Verdict::Unknown {
                     state.rest_on(grounds);
                 } else {
-                    state.judge(Verdict::Unknown, grounds, self.clock.wall());
+                    state.judge(Verdict::Unknown, grounds, wall);
                 }
                 drop(state);
                 self.touch(&agent);
