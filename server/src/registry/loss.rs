@@ -12,6 +12,7 @@ use fleetbeat_liveness::flapping::Flapping;
 use fleetbeat_liveness::grounds::Silence;
 use fleetbeat_liveness::moment::Moment;
 use fleetbeat_liveness::tuning::Tuning;
+use fleetbeat_liveness::verdict::Verdict;
 use fleetbeat_proto::v1::CloseReason;
 use time::OffsetDateTime;
 use uuid::Uuid;
@@ -75,6 +76,8 @@ pub(super) struct Returned<'a> {
     pub instance: InstanceId,
     pub boot_id: &'a str,
     pub account: Option<Account>,
+    /// Verdicts are held.
+    pub held: bool,
 }
 
 impl State {
@@ -141,10 +144,12 @@ impl State {
         self.quiet(Quieted::Open, now, at);
     }
 
-    /// The agent said Hello, and is seated or put off: its silence is over.
+    /// The agent said Hello, and is seated or put off: its silence is over. Where the server is deaf the silence
+    /// may be its own, unless the agent was called offline before.
     pub(super) fn breaks_silence(
         &mut self,
         instance: InstanceId,
+        deaf: bool,
         (now, at): (Moment, OffsetDateTime),
     ) {
         let Some(before) = self.losses.open.as_ref().and_then(|lost| lost.instance) else {
@@ -156,7 +161,9 @@ impl State {
         } else {
             Quieted::Died
         };
-        self.quiet(ended, now, at);
+        if !deaf || self.verdict == Verdict::Offline {
+            self.quiet(ended, now, at);
+        }
         if let Some(lost) = &mut self.losses.open {
             lost.silent = false;
         }
@@ -202,7 +209,7 @@ impl State {
         returned: &Returned<'_>,
         (now, at): (Moment, OffsetDateTime),
     ) {
-        self.breaks_silence(returned.instance, (now, at));
+        self.breaks_silence(returned.instance, returned.held, (now, at));
         let Some(lost) = self.losses.open.take() else {
             return;
         };

@@ -157,7 +157,9 @@ impl Registry {
             let fresh = state.fence.is_none_or(|known| opening.fence > known);
             if state.session.is_none() && fresh && state.verdict != Verdict::Left {
                 let wall = self.clock.wall();
-                state.breaks_silence(opening.instance, (now, wall));
+                let last = state.last;
+                let deaf = last.is_some_and(|last| self.deaf_to(last.opened, last.lane, now));
+                state.breaks_silence(opening.instance, deaf, (now, wall));
                 let told = opening.applied.map(|applied| applied.tuning);
                 let own = told.unwrap_or_default().deadline_at_most();
                 let before = state.last.map(|last| last.expectation.offline_at_most);
@@ -291,6 +293,7 @@ impl Registry {
             instance: opening.instance,
             boot_id: &opening.facts.boot_id,
             account: opening.account,
+            held: self.held_since().is_some(),
         };
         state.settle_loss(&returned, (now, wall));
         let alive = older

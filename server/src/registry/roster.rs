@@ -180,6 +180,13 @@ impl Registry {
         self.deafness.lock().lived_through(opened, now)
     }
 
+    /// Whether the server itself, or this lane, may have heard nothing of an agent since `since`.
+    pub(super) fn deaf_to(&self, since: Moment, lane: usize, now: Moment) -> bool {
+        let own = self.lived_through(since, now);
+        let stall = own.max(self.lanes[lane].lived_through(since, now));
+        stall.is_some() || self.held_since().is_some()
+    }
+
     /// The server heard nearly nobody between the two moments: a grace follows.
     pub fn deaf_between(&self, began: Moment, ended: Moment) {
         self.deafness.lock().deaf(began, ended);

@@ -25,11 +25,8 @@ impl Registry {
         let after = session.last_heard().since(session.silent_since());
         let grounds = session.grounds(Trigger::HeardAgain { after }, now);
         let wall = self.clock.wall();
-        let since = session.silent_since();
-        let own = self.lived_through(since, now);
-        let deaf = own.max(session.gauge.lived_through(since, now)).is_some();
         // Where the server itself did not hear nobody was silent.
-        if !deaf && self.held_since().is_none() {
+        if !self.deaf_to(session.silent_since(), session.lane, now) {
             state.heard_after(session, after, lateness, wall);
         }
         let changed = state.judge(Verdict::Online, grounds, wall);

@@ -29,7 +29,11 @@ impl Fleet {
     }
 
     fn with(clock: Clock, hands: Option<&'static Hands>, groups: &[(&str, u8)]) -> Self {
-        let registry = Arc::new(Registry::new(clock, 1, Rates::default()));
+        let rates = Rates {
+            admission_per_s: hands.map_or(Rates::default().admission_per_s, |_| 60),
+            ..Rates::default()
+        };
+        let registry = Arc::new(Registry::new(clock, 1, rates));
         let mut sessions = Vec::new();
         for (group, agents) in groups {
             for _ in 0..*agents {
@@ -109,7 +113,12 @@ impl Fleet {
 }
 
 fn join(registry: &Registry, number: u8, group: &str) -> Arc<Session> {
-    let opening = Opening {
+    let opening = opening_of(number, group);
+    registry.open(opening).unwrap().session
+}
+
+fn opening_of(number: u8, group: &str) -> Opening {
+    Opening {
         agent_id: Uuid::from_bytes([number; 16]),
         instance: InstanceId([number; 16]),
         fence: Fence {
@@ -129,8 +138,7 @@ fn join(registry: &Registry, number: u8, group: &str) -> Arc<Session> {
         lane: 0,
         outbox: Arc::new(Outbox::default()),
         link: Arc::new(Link::default()),
-    };
-    registry.open(opening).unwrap().session
+    }
 }
 
 /// HARD-CASES A3: the hold, its bound, what is said after it, and how it ends.
@@ -196,6 +204,40 @@ fn silences_that_verdicts_were_held_for_are_not_recorded() {
     fleet.live(40, |_| true);
     assert_eq!(fleet.verdicts(Verdict::Online), 60);
     assert_eq!(fleet.silences(), 0, "of those that it heard too few of");
+}
+
+/// HARD-CASES A2, E4: nor do those of agents that come with a new Hello after it, and have to wait for their turn.
+#[test]
+fn silences_of_agents_that_are_put_off_after_a_hold_are_not_recorded() {
+    let mut fleet = Fleet::by_hand(&[("edge", 60)]);
+    fleet.live(100, |_| true);
+    fleet.live(80, |_| false);
+    assert!(fleet.registry.held_since().is_some());
+    fleet.silences();
+    let again = |fleet: &Fleet, number: u8| {
+        let opening = Opening {
+            fence: Fence {
+                incarnation: 1,
+                connection: 2 + fleet.second,
+            },
+            ..opening_of(number, "edge")
+        };
+        fleet.registry.open(opening).is_ok()
+    };
+    assert!(
+        (51..=60).all(|number| again(&fleet, number)),
+        "during the hold"
+    );
+    // These take the other places of this second, and are heard.
+    for number in 101..=150 {
+        let first = join(&fleet.registry, number, "edge");
+        first.heard(fleet.now(), Heard::Hello);
+    }
+    assert!((1..=30).all(|number| !again(&fleet, number)), "put off");
+    fleet.live(1, |_| false);
+    assert!((31..=50).all(|number| again(&fleet, number)), "after it");
+    assert!((1..=30).all(|number| again(&fleet, number)), "seated later");
+    assert_eq!(fleet.silences(), 0);
 }
 
 /// HARD-CASES A3: the silence of one group is told once, and judged in time because others are heard.
