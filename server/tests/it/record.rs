@@ -22,6 +22,8 @@ use crate::house::House;
 use crate::pooler::Pooler;
 use crate::proxy::Proxy;
 
+mod silences;
+
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A house whose recorder writes to a Postgres behind a proxy.
