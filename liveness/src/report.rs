@@ -3,6 +3,10 @@
 //! Counts are compared by the conditional test of two Poisson rates (Przyborowski and Wilenski 1940): of
 //! all events those after are binomial with their share of the watched time. Two-sided, by twice the smaller
 //! tail.
+//!
+//! The test holds for events that come alone, and one outage disconnects many. Both counts are therefore
+//! divided by how many events come together, as an event sees it: Σn² / Σn over short spans of time with n
+//! events each, of both sides. That is the variance of such a sum over its mean, and 1 when each came alone.
 
 use crate::odds::binomial_at_least;
 
@@ -13,6 +17,10 @@ pub const ALPHA: f64 = 0.05;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Watched {
     pub events: u32,
+    /// Sum over short spans of time of the square of the events in each; as `events` when each came alone.
+    pub squares: u64,
+    /// What may yet turn out to have been such an event.
+    pub open: u32,
     /// Agent-days.
     pub agent_days: f64,
 }
@@ -24,8 +32,19 @@ pub enum Finding {
     More,
     /// There were enough events to show a difference, and none shows.
     NoDifference,
-    /// So few events that even all of them on one side would show nothing.
+    /// So few events that even all of them on one side would show nothing, or so many are open that it
+    /// depends on them.
     TooLittle,
+}
+
+/// Two rates, compared.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Comparison {
+    pub finding: Finding,
+    /// Of so much difference without a cause; `None` when nothing was watched.
+    pub chance: Option<f64>,
+    /// How many events came together.
+    pub together: f64,
 }
 
 impl Watched {
@@ -34,19 +53,45 @@ impl Watched {
     pub fn rate(&self) -> Option<f64> {
         (self.agent_days > 0.0).then(|| f64::from(self.events) / self.agent_days)
     }
+
+    fn most(&self) -> u32 {
+        self.events.saturating_add(self.open)
+    }
 }
 
-/// Whether events became rarer or more frequent, and the chance of so much difference without a cause.
+/// Whether events became rarer or more frequent. Said only where it holds whatever becomes of what is open.
 #[must_use]
-pub fn compare(before: Watched, after: Watched) -> (Finding, Option<f64>) {
+pub fn compare(before: Watched, after: Watched) -> Comparison {
+    let together = together(&before, &after);
     let days = before.agent_days + after.agent_days;
     if before.agent_days <= 0.0 || after.agent_days <= 0.0 {
-        return (Finding::TooLittle, None);
+        return Comparison {
+            finding: Finding::TooLittle,
+            chance: None,
+            together,
+        };
     }
-    let all = before.events.saturating_add(after.events);
     let share = after.agent_days / days;
-    let at_least = binomial_at_least(after.events, all, share);
-    let at_most = binomial_at_least(before.events, all, 1.0 - share);
+    let test =
+        |before: u32, after: u32| test(alone(before, together), alone(after, together), share);
+    let (favourable, gain) = test(before.most(), after.events);
+    let (adverse, loss) = test(before.events, after.most());
+    Comparison {
+        finding: if favourable == adverse {
+            favourable
+        } else {
+            Finding::TooLittle
+        },
+        chance: Some(gain.max(loss)),
+        together,
+    }
+}
+
+/// The conditional test of events that come alone, of which `share` are expected after.
+fn test(before: u32, after: u32, share: f64) -> (Finding, f64) {
+    let all = before.saturating_add(after);
+    let at_least = binomial_at_least(after, all, share);
+    let at_most = binomial_at_least(before, all, 1.0 - share);
     let chance = (2.0 * at_least.min(at_most)).min(1.0);
     let all_after = binomial_at_least(all, all, share);
     let all_before = binomial_at_least(all, all, 1.0 - share);
@@ -60,5 +105,26 @@ pub fn compare(before: Watched, after: Watched) -> (Finding, Option<f64>) {
     } else {
         Finding::Fewer
     };
-    (finding, Some(chance))
+    (finding, chance)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a ratio of counts")]
+fn together(before: &Watched, after: &Watched) -> f64 {
+    let events = u64::from(before.events) + u64::from(after.events);
+    let squares = before.squares.saturating_add(after.squares);
+    if events == 0 {
+        1.0
+    } else {
+        (squares as f64 / events as f64).max(1.0)
+    }
+}
+
+/// As many events that come alone.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "at most as many as before"
+)]
+fn alone(events: u32, together: f64) -> u32 {
+    (f64::from(events) / together).round() as u32
 }

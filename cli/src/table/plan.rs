@@ -61,10 +61,14 @@ fn replays(plan: &Plan, style: Style) -> Option<String> {
         range(replay.bytes_per_day, &|n| format!("{:.1}", n / 1e6))
     });
     let stands = format!(
-        "on {} in {} and {} of {:.1} agent-days; {} happened",
+        "on {} in {} and {}{} of {:.1} agent-days; {} happened",
         plural(u64::from(new.silences), "silence"),
         plural(u64::from(new.events), "event"),
         plural(u64::from(new.deaths), "death"),
+        match new.open {
+            0 => String::new(),
+            open => format!(" ({open} not back yet, who may live)"),
+        },
         new.agent_days,
         plural(u64::from(new.happened), "false disconnect"),
     );

@@ -45,7 +45,15 @@ fn head(report: &Report) -> String {
 }
 
 fn findings(report: &Report, style: Style) -> String {
-    let header = ["PER AGENT-DAY", "BEFORE>", "AFTER>", "IS", "BY CHANCE>"];
+    let header = [
+        "PER AGENT-DAY",
+        "BEFORE>",
+        "AFTER>",
+        "EVENTS>",
+        "TOGETHER>",
+        "IS",
+        "BY CHANCE>",
+    ];
     let mut grid = Grid::new(style, &header);
     let rate = |rate: Option<f64>| optional(rate.map(|rate| format!("{rate:.3}")));
     for finding in &report.findings {
@@ -53,11 +61,16 @@ fn findings(report: &Report, style: Style) -> String {
             finding.name.replace('_', " ").into(),
             rate(finding.before),
             rate(finding.after),
+            format!("{} → {}", finding.events_before, finding.events_after).into(),
+            format!("{:.1}", finding.together).into(),
             Field::from(&finding.finding).tone(tone(finding)),
             optional(finding.chance.map(chance)),
         ]);
     }
-    grid.text()
+    format!(
+        "{}\nas many events as came together count as one",
+        grid.text()
+    )
 }
 
 fn chance(chance: f64) -> String {
@@ -86,6 +99,16 @@ fn sides(report: &Report, style: Style) -> String {
     });
     row("false disconnects", &|side| side.false_disconnects.into());
     row("deaths", &|side| side.deaths.into());
+    row("not back yet", &|side| side.open.into());
+    row("dead found", &|side| side.dead.into());
+    row("dead found after, p50", &|side| {
+        optional(side.dead_after_p50_ns.map(rough))
+    });
+    row("dead found after, p99", &|side| {
+        optional(side.dead_after_p99_ns.map(rough))
+    });
+    row("silences that ended", &|side| side.silences.into());
+    row("called offline", &|side| side.offline.into());
     row("called offline after, p50", &|side| {
         optional(side.offline_after_p50_ns.map(rough))
     });

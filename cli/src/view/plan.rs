@@ -65,6 +65,8 @@ pub(crate) struct Replay {
     pub(crate) bytes_per_day: Option<Range>,
     /// How many false disconnects there were.
     pub(crate) happened: u32,
+    /// Those of `deaths` where nobody has come back.
+    pub(crate) open: u32,
 }
 
 #[derive(Debug, Serialize)]
@@ -234,6 +236,7 @@ impl Replay {
             beats_per_second: Range::of(wire.beats_per_second),
             bytes_per_day: Range::of(wire.bytes_per_day),
             happened: wire.happened,
+            open: wire.open,
         }
     }
 }

@@ -40,6 +40,14 @@ pub(crate) struct Side {
     pub(crate) rtt_p50_ns: Option<u64>,
     pub(crate) rtt_p99_ns: Option<u64>,
     pub(crate) rtt_samples: u64,
+    /// Called offline, and nobody came back.
+    pub(crate) open: u32,
+    /// How many were called offline.
+    pub(crate) offline: u64,
+    /// Of those the dead, and their silence.
+    pub(crate) dead: u64,
+    pub(crate) dead_after_p50_ns: Option<u64>,
+    pub(crate) dead_after_p99_ns: Option<u64>,
 }
 
 /// Whether something became rarer or more frequent.
@@ -53,6 +61,10 @@ pub(crate) struct Finding {
     pub(crate) chance: Option<f64>,
     /// `fewer`, `more`, `no difference` or `too little data`.
     pub(crate) finding: String,
+    pub(crate) events_before: u64,
+    pub(crate) events_after: u64,
+    /// How many events came together: the test counts so many as one.
+    pub(crate) together: f64,
 }
 
 impl Report {
@@ -63,6 +75,9 @@ impl Report {
             after: finding.after,
             chance: finding.chance,
             finding: finding.finding,
+            events_before: finding.events_before,
+            events_after: finding.events_after,
+            together: finding.together,
         };
         Self {
             revision: wire.revision,
@@ -97,6 +112,11 @@ impl Side {
             rtt_p50_ns: wire.rtt_p50_ns,
             rtt_p99_ns: wire.rtt_p99_ns,
             rtt_samples: wire.rtt_samples,
+            open: wire.open,
+            offline: wire.offline,
+            dead: wire.dead,
+            dead_after_p50_ns: wire.dead_after_p50_ns,
+            dead_after_p99_ns: wire.dead_after_p99_ns,
         }
     }
 }

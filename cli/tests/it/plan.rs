@@ -113,6 +113,7 @@ fn measured() -> v1::PlanTuningResponse {
         beats_per_second: range(6.25, 6.58, 6.94),
         bytes_per_day: range(41e6, 43.2e6, 45.6e6),
         happened: 2,
+        open: 1,
         ..v1::Replay::default()
     };
     v1::PlanTuningResponse {
@@ -158,7 +159,8 @@ fn plan_of_a_server_shows_what_it_stands_on_and_what_it_would_have_done() {
         "dead found after, p50    14s (13s … 15s)",
         "too little data: no death was recorded\n",
         "MB a day                 43.2 (41.0 … 45.6)",
-        "on 12 silences in 7 events and 3 deaths of 350.0 agent-days; 2 false disconnects happened\n",
+        "on 12 silences in 7 events and 3 deaths (1 not back yet, who may live) of 350.0 agent-days; 2 \
+         false disconnects happened\n",
         "load    6 heartbeats/s of 50 agents",
     ] {
         assert!(run.out.contains(line), "wanted {line}, got {}", run.out);
@@ -214,6 +216,9 @@ fn report_shows_what_changed_and_what_cannot_be_said() {
         false_disconnects,
         ended: [("missed_heartbeats".to_owned(), u64::from(false_disconnects))].into(),
         rtt_p99_ns,
+        open: 4,
+        dead: 3,
+        dead_after_p99_ns: Some(62_000_000_000),
         ..v1::ReportSide::default()
     };
     let finding = |name: &str, finding: &str, chance| v1::ReportFinding {
@@ -222,6 +227,9 @@ fn report_shows_what_changed_and_what_cannot_be_said() {
         after: Some(0.02),
         chance,
         finding: finding.to_owned(),
+        events_before: 20,
+        events_after: 2,
+        together: 1.25,
     };
     let fleet = Fleet::start(State {
         report: v1::ReportRevisionResponse {
@@ -245,8 +253,10 @@ fn report_shows_what_changed_and_what_cannot_be_said() {
         " by ada: calmer\n  group-edge: set to T=60s N=3 W=2s\n",
         "50 known agents changed; 2h before are compared with as much after (no more time has passed \
          since)",
-        "false disconnects   0.200  0.020  fewer            below 0.001\n",
-        "deaths              0.200  0.020  too little data            -\n",
+        "false disconnects   0.200  0.020  20 → 2       1.2  fewer            below 0.001\n",
+        "deaths              0.200  0.020  20 → 2       1.2  too little data            -\n",
+        "not back yet                    4       4\n",
+        "dead found after, p99        1m2s    1m2s\n",
         "rtt p99                      80ms       -\n",
         "ended: missed_heartbeats       20       2\n",
     ] {

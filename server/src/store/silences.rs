@@ -65,8 +65,17 @@ impl Ended {
         }
     }
 
-    fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|ended| ended.name() == name)
+    /// From the column `ended`.
+    pub(super) fn read(row: &PgRow) -> Result<Self, sqlx::Error> {
+        let name: String = row.try_get("ended")?;
+        let known = Self::ALL.into_iter().find(|ended| ended.name() == name);
+        known.ok_or_else(|| {
+            let source = format!("{name:?} is no end of a silence").into();
+            sqlx::Error::ColumnDecode {
+                index: "ended".to_owned(),
+                source,
+            }
+        })
     }
 }
 
@@ -100,7 +109,7 @@ impl Row for Silence {
 }
 
 impl Store {
-    /// Silences that began within the span, oldest first, at most `limit`.
+    /// Silences that began within the span, oldest first; of more than `limit` the last ones.
     ///
     /// # Errors
     /// Why Postgres could not be asked.
@@ -108,12 +117,14 @@ impl Store {
         const DOING: &str = "read the silences";
         let mut tx = self.begin(Purpose::Ask, DOING).await?;
         let rows = query(
-            "SELECT began_at, session_id, agent_id, group_name, gap_ns, interval_ns, timeout_ns, \
-                 lateness_ns, ended \
-             FROM silences WHERE began_at >= $1 AND began_at < $2 \
-                 AND ($3::text IS NULL OR group_name = $3) \
-                 AND ($4::uuid[] IS NULL OR agent_id = ANY ($4)) \
-             ORDER BY began_at, session_id LIMIT $5",
+            "SELECT * FROM ( \
+                 SELECT began_at, session_id, agent_id, group_name, gap_ns, interval_ns, timeout_ns, \
+                     lateness_ns, ended \
+                 FROM silences WHERE began_at >= $1 AND began_at < $2 \
+                     AND ($3::text IS NULL OR group_name = $3) \
+                     AND ($4::uuid[] IS NULL OR agent_id = ANY ($4)) \
+                 ORDER BY began_at DESC, session_id DESC LIMIT $5) last \
+             ORDER BY began_at, session_id",
         )
         .bind(span.from)
         .bind(span.to)
@@ -157,7 +168,6 @@ impl Store {
 }
 
 fn silence(row: &PgRow) -> Result<Silence, sqlx::Error> {
-    let ended: String = row.try_get("ended")?;
     let lateness: Option<i64> = row.try_get("lateness_ns")?;
     Ok(Silence {
         began: row.try_get("began_at")?,
@@ -168,12 +178,6 @@ fn silence(row: &PgRow) -> Result<Silence, sqlx::Error> {
         interval_ns: unsigned(row.try_get("interval_ns")?),
         timeout_ns: unsigned(row.try_get("timeout_ns")?),
         lateness_ns: lateness.map(unsigned),
-        ended: Ended::named(&ended).ok_or_else(|| {
-            let source = format!("{ended:?} is no end of a silence").into();
-            sqlx::Error::ColumnDecode {
-                index: "ended".to_owned(),
-                source,
-            }
-        })?,
+        ended: Ended::read(row)?,
     })
 }

@@ -25,6 +25,7 @@ mod pooler;
 mod postgres;
 mod proxy;
 mod record;
+mod replay;
 mod report;
 mod retune;
 mod rollout;

@@ -15,8 +15,15 @@ use uuid::Uuid;
 use crate::office::{Office, interval, set};
 use crate::retune::web;
 
-/// A session of the agent in the hour before `at`, lost `losses` times, each a false disconnect.
-async fn hour_before(office: &Office, agent_id: Uuid, at: OffsetDateTime, losses: u128) {
+/// The hour before `at`, all of which the agent had a session in, beside sessions lost `losses` times so far
+/// apart, each a false disconnect.
+async fn hour_before(
+    office: &Office,
+    agent_id: Uuid,
+    at: OffsetDateTime,
+    losses: u128,
+    apart: Duration,
+) {
     let run = Run {
         server_id: Uuid::new_v4(),
         run_id: Uuid::new_v4(),
@@ -24,7 +31,7 @@ async fn hour_before(office: &Office, agent_id: Uuid, at: OffsetDateTime, losses
         version: "0.1.0".to_owned(),
         started_at: at,
     };
-    let step = |n: u128| at - Duration::HOUR + Duration::minutes(i64::try_from(n).unwrap());
+    let step = |n: u128| at - Duration::HOUR + apart * i32::try_from(n).unwrap();
     let opened = |n: u128| Opened {
         session_id: Uuid::from_u128(n),
         agent_id,
@@ -56,9 +63,14 @@ async fn hour_before(office: &Office, agent_id: Uuid, at: OffsetDateTime, losses
         lateness_ns: None,
         ended: Ended::Returned,
     };
+    let whole = Closed {
+        at,
+        reason: CloseReason::Goodbye,
+        ..closed(0)
+    };
     let batch = Batch {
-        opened: (1..=losses).map(opened).collect(),
-        closed: (1..=losses).map(closed).collect(),
+        opened: (0..=losses).map(opened).collect(),
+        closed: (1..=losses).map(closed).chain([whole]).collect(),
         silences: (1..=losses).map(silence).collect(),
         ..Batch::default()
     };
@@ -91,7 +103,7 @@ async fn report_compares_whom_a_revision_changed_and_claims_no_more_than_was_rec
         .unwrap()
         .draft
         .created_at;
-    hour_before(&office, office.house.agent(1).id, at, 12).await;
+    hour_before(&office, office.house.agent(1).id, at, 12, Duration::MINUTE).await;
     let ask = |revision| v1::ReportRevisionRequest {
         revision,
         ..v1::ReportRevisionRequest::default()
@@ -103,12 +115,9 @@ async fn report_compares_whom_a_revision_changed_and_claims_no_more_than_was_rec
     assert_eq!(report.bounded_by, "no more time has passed since");
     // What lies before the window does not count, and so there is nothing to compare.
     assert_eq!(report.before.unwrap().false_disconnects, 0);
-    let finding = |report: &v1::ReportRevisionResponse, name: &str| {
-        let found = report.findings.iter().find(|found| found.name == name);
-        found.unwrap().finding.clone()
-    };
     let first = client.report_revision(ask(1)).await.unwrap().into_inner();
-    assert_eq!(finding(&first, "false_disconnects"), "too little data");
+    let found = finding(&first, "false_disconnects");
+    assert_eq!(found.finding, "too little data");
 
     // Another revision of the same agents ends the window; one of others does not.
     client
@@ -141,47 +150,146 @@ async fn report_compares_whom_a_revision_changed_and_claims_no_more_than_was_rec
     office.database.stop().await;
 }
 
-/// The same an hour after the change, as if an hour had passed: twelve false disconnects before, none after.
-#[tokio::test]
-async fn difference_that_the_counts_carry_is_told() {
+/// An hour after group `web` got another T, in which its agent had a session and nothing happened.
+async fn hour_after(losses: u128, apart: Duration) -> Office {
     let office = Office::open().await;
-    let _agent = web(&office, 1).await;
-    let mut client = office.client().await;
-    client
+    let actor = web(&office, 1).await;
+    office
+        .client()
+        .await
         .set_tuning(set("web", interval(60_000)))
         .await
         .unwrap();
     let hour_ago = "UPDATE tuning_revisions SET created_at = created_at - interval '1 hour' \
                     RETURNING revision";
     let _: i64 = office.database.value(hour_ago).await;
-    let at = office
-        .store
-        .revision(1)
-        .await
-        .unwrap()
-        .unwrap()
-        .draft
-        .created_at;
+    let made = office.store.revision(1).await.unwrap().unwrap();
     let agent = office.house.agent(1).id;
-    hour_before(&office, agent, at, 12).await;
+    hour_before(&office, agent, made.draft.created_at, losses, apart).await;
     let since = "INSERT INTO sessions (session_id, agent_id, server_id, run_id, incarnation, connection, \
                  address, opened_at) SELECT gen_random_uuid(), agent_id, server_id, run_id, 2, 1, '', \
                  now() - interval '1 hour' FROM sessions LIMIT 1 RETURNING connection";
     let _: i64 = office.database.value(since).await;
+    drop(actor);
+    office
+}
+
+async fn report_of(office: &Office) -> v1::ReportRevisionResponse {
     let ask = v1::ReportRevisionRequest {
         revision: 1,
         ..v1::ReportRevisionRequest::default()
     };
-    let report = client.report_revision(ask).await.unwrap().into_inner();
-    let (before, after) = (report.before.unwrap(), report.after.unwrap());
+    let mut client = office.client().await;
+    client.report_revision(ask).await.unwrap().into_inner()
+}
+
+fn finding<'a>(report: &'a v1::ReportRevisionResponse, name: &str) -> &'a v1::ReportFinding {
+    let found = report.findings.iter().find(|found| found.name == name);
+    found.unwrap()
+}
+
+/// Twelve false disconnects in the hour before, none in the hour after.
+#[tokio::test]
+async fn difference_that_the_counts_carry_is_told() {
+    let office = hour_after(12, Duration::MINUTE).await;
+    let report = report_of(&office).await;
+    let (before, after) = (
+        report.before.as_ref().unwrap(),
+        report.after.as_ref().unwrap(),
+    );
     assert_eq!((before.false_disconnects, after.false_disconnects), (12, 0));
     assert_eq!(before.ended["missed_heartbeats"], 12, "{before:?}");
-    let found = report
-        .findings
-        .iter()
-        .find(|found| found.name == "false_disconnects");
-    let found = found.unwrap();
+    let found = finding(&report, "false_disconnects");
     assert_eq!(found.finding, "fewer", "{found:?}");
-    assert!(found.chance.unwrap() < 1e-6, "{found:?}");
+    assert_eq!((found.events_before, found.events_after), (12, 0));
+    assert!(found.chance.unwrap() < 1e-2, "{found:?}");
+    office.database.stop().await;
+}
+
+/// The same twelve within a quarter of a minute: one outage, for whose absence no revision is to be praised.
+#[tokio::test]
+async fn outage_that_hit_many_at_once_is_no_difference() {
+    let office = hour_after(12, Duration::SECOND).await;
+    let report = report_of(&office).await;
+    assert_eq!(report.before.as_ref().unwrap().false_disconnects, 12);
+    for name in ["false_disconnects", "disconnects"] {
+        let found = finding(&report, name);
+        assert_eq!(found.finding, "too little data", "{found:?}");
+        assert!(found.together >= 6.0, "{found:?}");
+    }
+    office.database.stop().await;
+}
+
+/// An agent that has not come back may be either, so nothing is said that depends on it.
+#[tokio::test]
+async fn who_is_still_away_counts_neither_as_dead_nor_as_living() {
+    let office = hour_after(12, Duration::MINUTE).await;
+    let away = "WITH away AS (INSERT INTO silences SELECT now() - n * interval '3 minutes', \
+                gen_random_uuid(), agent_id, group_name, 90000000000, interval_ns, timeout_ns, NULL, 'open' \
+                FROM silences, generate_series(1, 10) AS n WHERE session_id = \
+                '00000000-0000-0000-0000-000000000001' RETURNING 1) SELECT count(*) FROM away";
+    let rows: i64 = office.database.value(away).await;
+    assert_eq!(rows, 10);
+    let report = report_of(&office).await;
+    let after = report.after.as_ref().unwrap();
+    assert_eq!(
+        (after.open, after.deaths, after.false_disconnects),
+        (10, 0, 0)
+    );
+    for name in ["false_disconnects", "deaths"] {
+        let found = finding(&report, name);
+        assert_eq!(found.finding, "too little data", "{found:?}");
+    }
+    office.database.stop().await;
+}
+
+/// Detection is told of the dead, apart from those who were called offline and lived.
+#[tokio::test]
+async fn detection_is_told_of_real_deaths_alone() {
+    let office = hour_after(2, Duration::minutes(10)).await;
+    // The second loss turns out to be a death; both were called offline, after 62 s and 65 s.
+    let died = "UPDATE silences SET ended = 'died' WHERE session_id = \
+                '00000000-0000-0000-0000-000000000002' RETURNING gap_ns";
+    let _: i64 = office.database.value(died).await;
+    let verdicts = "WITH said AS (INSERT INTO session_events (at, agent_id, session_id, server_id, kind, \
+                    verdict, facts) SELECT began_at + interval '66 seconds', agent_id, session_id, \
+                    gen_random_uuid(), 'verdict_changed', 3, jsonb_build_object('grounds', \
+                    jsonb_build_object('silence_ns', \
+                    CASE ended WHEN 'died' THEN 65000000000 ELSE 62000000000 END)) \
+                    FROM silences RETURNING 1) SELECT count(*) FROM said";
+    let rows: i64 = office.database.value(verdicts).await;
+    assert_eq!(rows, 2);
+    let report = report_of(&office).await;
+    let before = report.before.as_ref().unwrap();
+    assert_eq!((before.false_disconnects, before.deaths), (1, 1));
+    assert_eq!((before.offline, before.dead), (2, 1));
+    assert_eq!(
+        (before.offline_after_p50_ns, before.offline_after_p99_ns),
+        (Some(62_000_000_000), Some(65_000_000_000))
+    );
+    assert_eq!(
+        (before.dead_after_p50_ns, before.dead_after_p99_ns),
+        (Some(65_000_000_000), Some(65_000_000_000))
+    );
+    let after = report.after.as_ref().unwrap();
+    assert_eq!((after.dead, after.dead_after_p50_ns), (0, None));
+    office.database.stop().await;
+}
+
+/// Silences are recorded beyond T + W: fewer under a longer T are not fewer outages.
+#[tokio::test]
+async fn silences_above_different_floors_are_not_compared() {
+    let office = hour_after(1, Duration::MINUTE).await;
+    let report = report_of(&office).await;
+    let names: Vec<_> = report.findings.iter().map(|found| &found.name).collect();
+    assert_eq!(
+        names,
+        [
+            "false_disconnects",
+            "disconnects",
+            "deaths",
+            "sessions_opened"
+        ]
+    );
     office.database.stop().await;
 }

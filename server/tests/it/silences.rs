@@ -268,7 +268,7 @@ async fn plans_that_cannot_be_made_are_refused_with_what_to_do() {
 
 /// A day of so many agents at T = 20 s and W = 2 s: silences of so many seconds an hour apart, of which the
 /// last two ended in a false conviction, and a death.
-async fn history(office: &Office, agents: u128, gaps: &[u64]) {
+pub(crate) async fn history(office: &Office, agents: u128, gaps: &[u64]) {
     let to = office.house.registry().clock().wall();
     let from = to - time::Duration::DAY;
     let run = Run {

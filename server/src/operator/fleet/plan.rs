@@ -228,13 +228,14 @@ impl Known {
             });
         }
         let recorded = replay::Recorded::read(parts, asked).await?;
+        if let Some((only, source)) = recorded.only(asked.days) {
+            self.tell("replayed", nanos(only), source);
+        }
         if let (None, Some(pause)) = (self.facts.pause, recorded.longest_pause()) {
             let pause = Duration::from_millis(nanos(pause).div_ceil(1_000_000));
             self.facts.pause = Some(pause);
-            let source = format!(
-                "the longest that an agent itself was late in {} days",
-                asked.days
-            );
+            let days = asked.days;
+            let source = format!("the longest that an agent itself was late in {days} days");
             self.tell("pause", nanos(pause), source);
         }
         Ok(recorded)

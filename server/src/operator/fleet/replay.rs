@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fleetbeat_liveness::policy::{PolicySet, Selector};
+use fleetbeat_liveness::policy::{Attributes, PolicySet, Selector};
 use fleetbeat_liveness::tuning::Tuning;
 use fleetbeat_liveness::whatif::{self, Estimate, Facts, Range};
 use fleetbeat_proto::v1;
@@ -13,7 +13,7 @@ use super::plan::{Asked, Known};
 use crate::store::silences::{Ended, Silence, Span};
 use crate::tuning::{Failed, in_force};
 
-/// Silences that are replayed at most, the oldest ones.
+/// Silences that are replayed at most, the last ones.
 const SILENCES: u32 = 200_000;
 /// Revisions that are looked at for what was in force meanwhile.
 const REVISIONS: u32 = 200;
@@ -23,29 +23,40 @@ pub(super) struct Recorded {
     silences: Vec<Silence>,
     watched: Duration,
     floor: Duration,
+    /// For how long back, when there were too many silences for all the days that were asked for.
+    only: Option<Duration>,
 }
 
 impl Recorded {
     pub(super) async fn read(parts: &Parts, asked: &Asked) -> Result<Self, Failed> {
         let to = parts.registry.clock().wall();
-        let from = to - time::Duration::days(i64::from(asked.days));
+        let begin = to - time::Duration::days(i64::from(asked.days));
         let span = Span {
             group: asked.group.as_deref(),
             agents: None,
-            from,
+            from: begin,
             to,
         };
         let silences = parts.store.silences(span, SILENCES).await?;
-        let selector = asked
-            .group
-            .clone()
-            .map_or_else(Selector::fleet, Selector::group);
-        let floor = floor(parts, &selector, &silences, from).await?;
+        let from = covered(&silences, SILENCES, begin);
+        let span = Span { from, ..span };
+        let floor = floor(parts, asked, &silences, from).await?;
         Ok(Self {
             watched: parts.store.watched(span).await?,
             silences,
             floor,
+            only: (from > begin).then(|| (to - from).unsigned_abs()),
         })
+    }
+
+    /// For how long back the silences are replayed, and why not for all the `days` that were asked for.
+    pub(super) fn only(&self, days: u32) -> Option<(Duration, String)> {
+        let n = self.silences.len();
+        let why = |only| {
+            let why = format!("the last {n} silences reach no further back, of {days} days");
+            (only, why)
+        };
+        self.only.map(why)
     }
 
     /// For how long an agent itself sent nothing although it was to send.
@@ -67,22 +78,29 @@ impl Recorded {
     }
 }
 
-/// The longest T + W that was in force since `from`: shorter silences were not recorded throughout.
+/// Since when the silences are all that there were: more than `limit` are not read.
+fn covered(silences: &[Silence], limit: u32, from: OffsetDateTime) -> OffsetDateTime {
+    let full = u32::try_from(silences.len()).is_ok_and(|read| read >= limit);
+    let first = silences.first().filter(|_| full);
+    first.map_or(from, |first| first.began)
+}
+
+/// The longest T + W that any of the agents had since `from`: shorter silences were not recorded throughout.
 async fn floor(
     parts: &Parts,
-    selector: &Selector,
+    asked: &Asked,
     silences: &[Silence],
     from: OffsetDateTime,
 ) -> Result<Duration, Failed> {
-    let least = |policies: &PolicySet| in_force(policies, selector).expectation().suspect_after;
+    let whose = Whose::of(parts, asked);
     let recorded = silences
         .iter()
         .map(|silence| silence.interval_ns + silence.timeout_ns);
     let recorded = recorded.max().map(Duration::from_nanos).unwrap_or_default();
-    let mut floor = recorded.max(least(&parts.desk.policies()));
+    let mut floor = recorded.max(whose.longest(&parts.desk.policies()));
     let mut reached = false;
     for made in parts.store.revisions(None, REVISIONS).await? {
-        floor = floor.max(least(&parts.desk.stored(made.revision).await?));
+        floor = floor.max(whose.longest(&parts.desk.stored(made.revision).await?));
         // The one before `from` was in force then.
         if made.draft.created_at < from {
             reached = true;
@@ -90,9 +108,46 @@ async fn floor(
         }
     }
     if !reached {
-        floor = floor.max(least(&PolicySet::default()));
+        floor = floor.max(whose.longest(&PolicySet::default()));
     }
     Ok(floor)
+}
+
+/// Whose silences are replayed.
+struct Whose {
+    /// What only the policies of the group, or of the fleet, speak of.
+    selector: Selector,
+    /// The known ones, who may have values of their own.
+    agents: Vec<Attributes>,
+}
+
+impl Whose {
+    fn of(parts: &Parts, asked: &Asked) -> Self {
+        let selector = asked
+            .group
+            .clone()
+            .map_or_else(Selector::fleet, Selector::group);
+        let agents = parts.registry.agents();
+        let agents = agents
+            .iter()
+            .map(|agent| agent.facts().attributes(agent.id));
+        Self {
+            agents: agents.filter(|agent| selector.matches(agent)).collect(),
+            selector,
+        }
+    }
+
+    /// The longest T + W that `policies` give to one of them.
+    fn longest(&self, policies: &PolicySet) -> Duration {
+        let usual = in_force(policies, &self.selector);
+        let own = self
+            .agents
+            .iter()
+            .map(|agent| policies.effective(agent).tuning.tuning);
+        own.fold(usual.expectation().suspect_after, |longest, tuning| {
+            longest.max(tuning.expectation().suspect_after)
+        })
+    }
 }
 
 pub(super) fn to_wire(
@@ -137,6 +192,7 @@ pub(super) fn to_wire(
         beats_per_second: Some(range_to_wire(replay.beats_per_second)),
         bytes_per_day: Some(range_to_wire(replay.bytes_per_day)),
         happened: recorded.count(&[Ended::Returned]),
+        open: recorded.count(&[Ended::Open]),
     }
 }
 
@@ -175,5 +231,33 @@ fn range_to_wire(range: Range) -> v1::Range {
         low: range.low,
         expected: range.expected,
         high: range.high,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+
+    /// What was not read is not taken for time in which nothing happened.
+    #[test]
+    fn days_reach_back_as_far_as_all_silences_were_read() {
+        let from = OffsetDateTime::UNIX_EPOCH;
+        let silence = |hour| Silence {
+            began: from + time::Duration::hours(hour),
+            session_id: Uuid::nil(),
+            agent_id: Uuid::nil(),
+            group: String::new(),
+            gap_ns: 0,
+            interval_ns: 1,
+            timeout_ns: 1,
+            lateness_ns: None,
+            ended: Ended::Heard,
+        };
+        let silences = [silence(5), silence(6)];
+        assert_eq!(covered(&silences, 3, from), from);
+        assert_eq!(covered(&silences, 2, from), silences[0].began);
+        assert_eq!(covered(&[], 2, from), from);
     }
 }

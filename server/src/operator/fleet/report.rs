@@ -1,29 +1,28 @@
 //! What a revision changed, on recorded facts.
 
+mod side;
+
 use std::collections::BTreeSet;
 
-use fleetbeat_liveness::histogram;
 use fleetbeat_liveness::policy::{Attributes, PolicySet};
-use fleetbeat_liveness::report::{Finding, Watched, compare};
+use fleetbeat_liveness::whatif::TOGETHER;
 use fleetbeat_proto::v1;
-use fleetbeat_proto::v1::CloseReason;
 use time::Duration;
 use uuid::Uuid;
 
 use super::super::Trouble;
 use super::tuning::trouble;
 use super::{Parts, message};
-use crate::store::report::Endings;
-use crate::store::silences::{Ended, Silence, Span};
+use crate::store::silences::Span;
 use crate::store::tuning::Revision;
 use crate::tuning::Failed;
+use side::{Side, findings};
 
 const WINDOW: Duration = Duration::DAY;
 const WINDOW_LEAST: Duration = Duration::MINUTE;
 const WINDOW_MOST: Duration = Duration::days(30);
 /// Revisions around it that are looked at.
 const NEIGHBOURS: u32 = 200;
-const SILENCES: u32 = 200_000;
 
 pub(super) async fn report(
     parts: &Parts,
@@ -93,6 +92,8 @@ struct Changed {
     /// Groups of which it changed everybody, and whether that is all of the agents.
     groups: Vec<String>,
     partly: Option<String>,
+    /// What happens within this is of one event: agents find one outage up to T apart.
+    together: std::time::Duration,
 }
 
 /// What is compared on either side, and why it is not more.
@@ -107,9 +108,13 @@ impl Changed {
         let after = parts.desk.stored(made.revision).await?;
         let (mut agents, mut attributes) = (Vec::new(), Vec::new());
         let (mut groups, mut others) = (BTreeSet::new(), BTreeSet::new());
+        let mut together = TOGETHER;
         for agent in parts.registry.agents() {
             let known = agent.facts().attributes(agent.id);
             if differs(&before, &after, &known) {
+                for policies in [&before, &after] {
+                    together = together.max(policies.effective(&known).tuning.tuning.interval());
+                }
                 groups.insert(known.group.clone());
                 agents.push(agent.id);
                 attributes.push(known);
@@ -123,6 +128,7 @@ impl Changed {
             attributes,
             groups: groups.into_iter().collect(),
             partly,
+            together,
         })
     }
 
@@ -183,126 +189,4 @@ impl Window {
 
 fn differs(before: &PolicySet, after: &PolicySet, agent: &Attributes) -> bool {
     before.effective(agent).tuning.tuning != after.effective(agent).tuning.tuning
-}
-
-/// One side of the comparison.
-struct Side {
-    agent_days: f64,
-    silences: Vec<Silence>,
-    endings: Endings,
-    round_trips: Vec<u64>,
-}
-
-impl Side {
-    async fn read(parts: &Parts, span: Span<'_>, changed: &Changed) -> Result<Self, Failed> {
-        let store = &parts.store;
-        let round_trips = if changed.partly.is_none() {
-            store
-                .round_trips(Some(&changed.groups), span.from, span.to)
-                .await?
-        } else {
-            Vec::new()
-        };
-        Ok(Self {
-            agent_days: store.watched(span).await?.as_secs_f64() / 86_400.0,
-            silences: store.silences(span, SILENCES).await?,
-            endings: store.endings(span).await?,
-            round_trips,
-        })
-    }
-
-    fn count(&self, ended: &[Ended]) -> u32 {
-        let of_it = self
-            .silences
-            .iter()
-            .filter(|silence| ended.contains(&silence.ended));
-        u32::try_from(of_it.count()).unwrap_or(u32::MAX)
-    }
-
-    /// Endings that nobody meant.
-    fn disconnects(&self) -> u32 {
-        let meant = [
-            CloseReason::Goodbye,
-            CloseReason::ServerDrain,
-            CloseReason::Shed,
-            CloseReason::Superseded,
-        ];
-        let lost = self
-            .endings
-            .by_reason
-            .iter()
-            .filter(|(reason, _)| !meant.contains(reason));
-        u32::try_from(lost.map(|(_, n)| n).sum::<u64>()).unwrap_or(u32::MAX)
-    }
-
-    fn watched(&self, events: u32) -> Watched {
-        Watched {
-            events,
-            agent_days: self.agent_days,
-        }
-    }
-
-    #[expect(clippy::cast_precision_loss, reason = "a rate, for people")]
-    fn to_wire(&self, window: Duration) -> v1::ReportSide {
-        let (rtt, offline) = (&self.round_trips, sorted(&self.endings.offline_after_ns));
-        let ended = self.endings.by_reason.iter();
-        v1::ReportSide {
-            agent_days: self.agent_days,
-            false_disconnects: self.count(&[Ended::Returned]),
-            silences: self.count(&[Ended::Heard]),
-            deaths: self.count(&[Ended::Died, Ended::Open]),
-            opened: self.endings.opened,
-            ended: ended
-                .map(|(reason, n)| (reason.word().to_owned(), *n))
-                .collect(),
-            beats_per_second: self.endings.beats as f64 / window.as_seconds_f64().max(1.0),
-            offline_after_p50_ns: at_share(&offline, 50),
-            offline_after_p99_ns: at_share(&offline, 99),
-            rtt_p50_ns: histogram::quantile(rtt, 0.5),
-            rtt_p99_ns: histogram::quantile(rtt, 0.99),
-            rtt_samples: rtt.iter().sum(),
-        }
-    }
-}
-
-/// What is counted on a side.
-type Count = fn(&Side) -> u32;
-
-fn findings(before: &Side, after: &Side) -> Vec<v1::ReportFinding> {
-    let rows: [(&str, Count); 4] = [
-        ("false_disconnects", |side| side.count(&[Ended::Returned])),
-        ("disconnects", Side::disconnects),
-        ("silences", |side| side.count(&[Ended::Heard])),
-        ("deaths", |side| side.count(&[Ended::Died, Ended::Open])),
-    ];
-    let finding = |(name, count): (&str, Count)| {
-        let (before, after) = (before.watched(count(before)), after.watched(count(after)));
-        let (finding, chance) = compare(before, after);
-        v1::ReportFinding {
-            name: name.to_owned(),
-            before: before.rate(),
-            after: after.rate(),
-            chance,
-            finding: match finding {
-                Finding::Fewer => "fewer",
-                Finding::More => "more",
-                Finding::NoDifference => "no difference",
-                Finding::TooLittle => "too little data",
-            }
-            .to_owned(),
-        }
-    };
-    rows.into_iter().map(finding).collect()
-}
-
-fn sorted(values: &[u64]) -> Vec<u64> {
-    let mut values = values.to_vec();
-    values.sort_unstable();
-    values
-}
-
-/// The value below which that many percent lie, by the nearest rank.
-fn at_share(sorted: &[u64], percent: usize) -> Option<u64> {
-    let rank = (sorted.len() * percent).div_ceil(100);
-    sorted.get(rank.checked_sub(1)?).copied()
 }
