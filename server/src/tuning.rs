@@ -27,4 +27,4 @@ pub use ledger::Ledger;
 pub use progress::{Refusal, Tally};
 pub use push::drifting;
 pub use rules::{Wrong, check_group};
-pub use stored::Unreadable;
+pub use stored::{Unreadable, policies_of};

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use fleetbeat_liveness::Tuning;
 use fleetbeat_liveness::plan::{Check, Grade, Load, Step, detection};
-use fleetbeat_proto::v1;
+use fleetbeat_proto::{Unusable, v1};
 use serde::Serialize;
 
 use crate::view;
@@ -176,11 +176,12 @@ impl Plan {
         }
     }
 
-    /// By a server. A tuning that this program does not understand is shown as the built-in one would be
-    /// only if the server sent none, which it never does.
-    pub(crate) fn from_wire(wire: v1::PlanTuningResponse) -> Self {
-        let tuning = wire.tuning.unwrap_or_default();
-        let tuning = Tuning::try_from(tuning).unwrap_or_default();
+    /// By a server.
+    ///
+    /// # Errors
+    /// The bound of this program that the tuning breaks.
+    pub(crate) fn from_wire(wire: v1::PlanTuningResponse) -> Result<Self, Unusable> {
+        let tuning = Tuning::try_from(wire.tuning.unwrap_or_default())?;
         let load = Load::of(&tuning, wire.agents, wire.frame_bytes);
         let checks = wire.checks.into_iter().map(|check| PlannedCheck {
             name: check.name,
@@ -197,7 +198,7 @@ impl Plan {
             value: fact.value,
             source: fact.source,
         });
-        Self {
+        Ok(Self {
             checks: checks.collect(),
             steps: steps.collect(),
             facts: facts.collect(),
@@ -207,7 +208,7 @@ impl Plan {
             history_unavailable: super::told(wire.history_unavailable),
             exceeded: wire.exceeded,
             ..Self::of(&tuning, &[], &[], &load, wire.agents)
-        }
+        })
     }
 }
 

@@ -190,6 +190,20 @@ fn plan_of_a_server_shows_what_it_stands_on_and_what_it_would_have_done() {
     assert_eq!(shown["load"]["messages_per_second"], json!(12.5));
 }
 
+/// Of a later server: nothing is shown in its place.
+#[test]
+fn tuning_that_this_program_does_not_know_is_no_plan() {
+    let mut plan = measured();
+    plan.tuning = Some(tuning(SECOND, 99, SECOND));
+    let fleet = Fleet::start(State {
+        plan,
+        ..State::default()
+    });
+    let run = fleetbeat(&fleet, &["tune", "plan", "--fleet", "--preset", "web"]).must_exit(1);
+    assert!(run.err.contains("misses 99 is too large"), "{run:?}");
+    assert_eq!(run.out, "");
+}
+
 #[test]
 fn plan_says_why_the_past_cannot_be_replayed_and_fails_with_a_check() {
     let mut plan = measured();

@@ -94,6 +94,9 @@ struct Flow<'a> {
 impl Flow<'_> {
     async fn run(mut self) {
         while !(self.up.finished() && self.down.finished()) {
+            if let Some(how) = self.orders.told() {
+                return self.cut(how).await;
+            }
             let now = Instant::now();
             let idle = self.idle_at();
             if idle.is_some_and(|at| now >= at) {

@@ -31,6 +31,17 @@ impl Orders {
             // The relay is gone, and ends this flow in a moment.
             std::future::pending::<()>().await;
         }
+        self.take()
+    }
+
+    /// The same for what was told already: whatever is read after an order falls under it.
+    pub(super) fn told(&mut self) -> Option<Cut> {
+        // Without a relay nothing is told any more.
+        let changed = self.plan.has_changed().unwrap_or(false);
+        changed.then(|| self.take()).flatten()
+    }
+
+    fn take(&mut self) -> Option<Cut> {
         let told = self.plan.borrow_and_update();
         self.faults = told.of(self.number).clone();
         let seen = std::mem::replace(&mut self.cuts, told.cuts);

@@ -110,6 +110,20 @@ async fn one_way_stops_while_the_other_goes_on_and_what_was_held_follows() {
     assert_eq!(byte(&mut server).await.unwrap(), 1);
 }
 
+/// An order holds for every byte that is sent after it, whichever of both the flow is woken by.
+#[tokio::test]
+async fn byte_sent_after_an_order_falls_under_it() {
+    for _ in 0..200 {
+        let trial = Trial::start(&[]).await;
+        let (mut client, mut server) = trial.flow().await;
+        trial.relay.tell("up stop").unwrap();
+        client.write_all(&[1]).await.unwrap();
+        server.write_all(&[2]).await.unwrap();
+        assert_eq!(byte(&mut client).await.unwrap(), 2);
+        assert_eq!(trial.relay.tally().bytes_up, 0);
+    }
+}
+
 #[tokio::test]
 async fn a_delay_holds_each_byte_for_its_time() {
     let trial = Trial::start(&["up delay=300ms"]).await;

@@ -93,11 +93,14 @@ fn of_staging(newer: &PolicySet, older: &PolicySet) -> Vec<String> {
         } else {
             "candidate: for nobody".to_owned()
         }],
-        (Some(is), Some(was)) if is.policies == was.policies => {
-            if is.split == was.split {
-                return Vec::new();
+        // The same rollout: how its candidate and its reach moved.
+        (Some(is), Some(was)) if is.split.seed == was.split.seed => {
+            let lines = of_policies(is.policies, was.policies).into_iter();
+            let mut lines: Vec<String> = lines.map(|line| format!("candidate: {line}")).collect();
+            if is.split != was.split {
+                lines.push(format!("candidate: for {} → {}", reach(was), reach(is)));
             }
-            vec![format!("candidate: for {} → {}", reach(was), reach(is))]
+            lines
         }
         (Some(is), _) => {
             let lines = of_policies(is.policies, newer.policies());

@@ -143,6 +143,21 @@ impl PolicySet {
         }
     }
 
+    /// Names of the policies, staged ones too, whose time is over by `now`, each once and in their order.
+    #[must_use]
+    pub fn expired(&self, now: Duration) -> Vec<&str> {
+        let staged = self.staged().map(|staged| staged.policies);
+        let all = self.policies().iter().chain(staged.unwrap_or_default());
+        let over = all.filter(|policy| policy.expires_at.is_some_and(|at| at <= now));
+        let mut names: Vec<&str> = Vec::new();
+        for policy in over {
+            if !names.contains(&policy.name.as_str()) {
+                names.push(&policy.name);
+            }
+        }
+        names
+    }
+
     /// When the next policy's time is over: wall time since the Unix epoch.
     #[must_use]
     pub fn next_expiry(&self) -> Option<Duration> {

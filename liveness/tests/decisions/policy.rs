@@ -327,6 +327,31 @@ fn a_candidate_is_in_force_within_its_split_and_nowhere_else() {
     assert_eq!(good.changes(&staged), ["candidate: for nobody"]);
 }
 
+/// A policy that ends within a rollout makes a difference, although everybody else has what they had.
+#[test]
+fn expiry_of_a_candidates_policy_is_told_and_names_it() {
+    let hunt = Policy {
+        expires_at: Some(secs(50)),
+        ..named("hunt", Selector::group("web"), only(true))
+    };
+    let good = set([fleet(tuning(60, 3, 2))]);
+    let candidate = good.with(hunt);
+    let half = Split {
+        seed: 1,
+        reach: u64::MAX / 2,
+    };
+    let staged = good.at_revision(2).staged_to(half, &candidate);
+    assert_eq!(staged.next_expiry(), Some(secs(50)));
+    assert_eq!(staged.expired(secs(49)), [""; 0]);
+    assert_eq!(staged.expired(secs(50)), ["hunt"]);
+    let over = staged.at_revision(3).without_expired(secs(50));
+    assert_eq!(
+        over.changes(&staged),
+        ["candidate: hunt: removed, was adaptive=on for group web, until 1970-01-01T00:00:50Z"]
+    );
+    assert_eq!(over.next_expiry(), None);
+}
+
 fn any_policy() -> impl Strategy<Value = Policy> {
     let selector = prop_oneof![
         1 => Just(Selector::fleet()),

@@ -6,7 +6,7 @@ mod sweep;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fleetbeat_liveness::fence::{Fence, InstanceId};
+use fleetbeat_liveness::fence::Fence;
 use fleetbeat_liveness::moment::Moment;
 use fleetbeat_liveness::retune::Revised;
 use fleetbeat_liveness::verdict::Verdict;
@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 use super::bench::Bench;
 use crate::clock::Clock;
-use crate::registry::{Agent, Facts, Link, Opening, Outbox, Rates, Registry, Session};
+use crate::registry::{Agent, Facts, Opening, Rates, Registry, Session};
 
 /// D of the default tuning.
 const DEADLINE: Duration = Duration::from_secs(62);
@@ -69,22 +69,14 @@ fn open(registry: &Registry, connection: u64, applied: Option<Revised>) -> Arc<S
 }
 
 fn opening(connection: u64, applied: Option<Revised>) -> Opening {
+    let first = Opening::trial([1; 16]);
     Opening {
-        agent_id: Uuid::from_bytes([1; 16]),
-        instance: InstanceId([1; 16]),
         fence: Fence {
-            incarnation: 1,
             connection,
+            ..first.fence
         },
-        facts: Facts::default(),
         applied,
-        volatile_state: false,
-        ip: std::net::Ipv4Addr::LOCALHOST.into(),
-        account: None,
-        wall_unix_us: None,
-        lane: 0,
-        outbox: Arc::new(Outbox::default()),
-        link: Arc::new(Link::default()),
+        ..first
     }
 }
 

@@ -54,6 +54,30 @@ pub struct Opening {
     pub link: Arc<Link>,
 }
 
+#[cfg(test)]
+impl Opening {
+    /// The first of an agent that reports nothing, from a host of no group.
+    pub(crate) fn trial(agent: [u8; 16]) -> Self {
+        Self {
+            agent_id: Uuid::from_bytes(agent),
+            instance: fleetbeat_liveness::fence::InstanceId(agent),
+            fence: Fence {
+                incarnation: 1,
+                connection: 1,
+            },
+            facts: Facts::default(),
+            applied: None,
+            volatile_state: false,
+            ip: std::net::Ipv4Addr::LOCALHOST.into(),
+            account: None,
+            wall_unix_us: None,
+            lane: 0,
+            outbox: Arc::default(),
+            link: Arc::default(),
+        }
+    }
+}
+
 /// A session that opened.
 #[derive(Debug)]
 pub struct Opened {

@@ -107,20 +107,7 @@ impl Store {
     /// # Errors
     /// Why Postgres could not be asked.
     pub async fn running_rollout(&self) -> Result<Option<Rollout>, Error> {
-        const DOING: &str = "read the running rollout";
-        let mut tx = self.begin(Purpose::Ask, DOING).await?;
-        let row = query(
-            "SELECT rollout_id, state, plan, progress, members, candidate, candidate_hash, last_good, \
-                 revision, author, reason, started_at, updated_at, ended_at, outcome, steps \
-             FROM rollouts WHERE ended_at IS NULL",
-        )
-        .fetch_optional(&mut *tx)
-        .await
-        .map_err(Error::during(DOING))?;
-        row.as_ref()
-            .map(rollout)
-            .transpose()
-            .map_err(Error::during(DOING))
+        self.one_rollout("read the running rollout", None).await
     }
 
     /// Id and steps of the rollout that runs: whether somebody wrote it.
@@ -146,21 +133,29 @@ impl Store {
     /// # Errors
     /// Why Postgres could not be asked.
     pub async fn rollout(&self, rollout_id: u64) -> Result<Option<Rollout>, Error> {
-        const DOING: &str = "read a rollout";
-        let mut tx = self.begin(Purpose::Ask, DOING).await?;
+        self.one_rollout("read a rollout", Some(rollout_id)).await
+    }
+
+    /// The one of this id; without an id the one that runs.
+    async fn one_rollout(
+        &self,
+        doing: &'static str,
+        rollout_id: Option<u64>,
+    ) -> Result<Option<Rollout>, Error> {
+        let mut tx = self.begin(Purpose::Ask, doing).await?;
         let row = query(
             "SELECT rollout_id, state, plan, progress, members, candidate, candidate_hash, last_good, \
                  revision, author, reason, started_at, updated_at, ended_at, outcome, steps \
-             FROM rollouts WHERE rollout_id = $1",
+             FROM rollouts WHERE rollout_id = $1 OR ($1 IS NULL AND ended_at IS NULL)",
         )
-        .bind(bigint(rollout_id))
+        .bind(rollout_id.map(bigint))
         .fetch_optional(&mut *tx)
         .await
-        .map_err(Error::during(DOING))?;
+        .map_err(Error::during(doing))?;
         row.as_ref()
             .map(rollout)
             .transpose()
-            .map_err(Error::during(DOING))
+            .map_err(Error::during(doing))
     }
 
     /// Rollouts below `before` (all of them without it), newest first, without their members.

@@ -15,7 +15,7 @@ use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 use super::draft::Change;
 use super::push::push;
 use super::rollout::{Frozen, Staging};
-use super::{Failed, Ledger, stored};
+use super::{Failed, Ledger, policies_of};
 use crate::registry::Registry;
 use crate::store::Store;
 use crate::telemetry::{TRACED, context_of, traceparent};
@@ -246,7 +246,7 @@ impl Desk {
 
     pub(super) async fn newest(&self) -> Result<PolicySet, Failed> {
         match self.store.newest_revision().await? {
-            Some(newest) => Ok(stored::read(newest.revision, &newest.draft.policies)?),
+            Some(newest) => Ok(policies_of(&newest)?),
             None => Ok(PolicySet::default()),
         }
     }
@@ -261,6 +261,6 @@ impl Desk {
             .revision(revision)
             .await?
             .ok_or(Failed::NoRevision(revision))?;
-        Ok(stored::read(revision, &found.draft.policies)?)
+        Ok(policies_of(&found)?)
     }
 }

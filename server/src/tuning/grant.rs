@@ -35,20 +35,12 @@ impl Desk {
 
     /// Makes a revision without the policies whose time is over.
     pub(super) async fn expire(&self) -> Result<(), Failed> {
-        let now = self.since_epoch();
-        let over: Vec<String> = self
-            .policies()
-            .policies()
-            .iter()
-            .filter(|policy| policy.expires_at.is_some_and(|at| at <= now))
-            .take(10)
-            .map(|policy| policy.name.clone())
-            .collect();
+        let reason = expiry_reason(&self.policies().expired(self.since_epoch()));
         let author = Author {
             name: "expiry".to_owned(),
             role: "server".to_owned(),
             address: String::new(),
-            reason: format!("the time is over of {}", over.join(", ")),
+            reason,
             traceparent: String::new(),
         };
         // It gives back what was in force before: no limit stands in the way.
@@ -116,7 +108,7 @@ impl Desk {
         ground: &Ground,
     ) -> Result<Changed, Failed> {
         let draft = self.draft(wish, &ground.base).await?;
-        let projection = Projection::of(&self.registry, &ground.current, &draft.policies);
+        let projection = Projection::of(&self.registry, &ground.current, &draft.policies).await;
         let exceeded = projection.exceeded(&self.bounds);
         let changed = Changed {
             revision: None,
@@ -251,5 +243,35 @@ impl Desk {
             newest,
             since: newer.map(line).collect(),
         }
+    }
+}
+
+/// Names the first few: a reason has a bound, and names are long.
+fn expiry_reason(over: &[&str]) -> String {
+    const NAMED: usize = 5;
+    let named = over
+        .iter()
+        .take(NAMED)
+        .copied()
+        .collect::<Vec<_>>()
+        .join(", ");
+    match over.len().saturating_sub(NAMED) {
+        0 => format!("the time is over of {named}"),
+        others => format!("the time is over of {named} and {others} more"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reason_of_an_expiry_is_a_reason_however_many_policies_end() {
+        assert_eq!(expiry_reason(&["hunt"]), "the time is over of hunt");
+        let name = "x".repeat(63);
+        let many = vec![name.as_str(); 1_001];
+        let reason = expiry_reason(&many);
+        assert_eq!(check_reason(&reason), Ok(()));
+        assert!(reason.ends_with(" and 996 more"), "{reason}");
     }
 }

@@ -228,3 +228,40 @@ impl Ledger {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use fleetbeat_liveness::retune::Revised;
+    use fleetbeat_liveness::tuning::Tuning;
+
+    use super::*;
+    use crate::clock::Hands;
+    use crate::registry::{Opening, Rates};
+
+    /// Not acknowledged in time is an outcome of its own, told without anything else happening.
+    #[test]
+    fn who_does_not_answer_a_push_is_overdue_after_30_s() {
+        let hands: &'static Hands = Box::leak(Box::default());
+        let registry = Arc::new(Registry::new(Clock::by_hand(hands), 1, Rates::default()));
+        let session = registry.open(Opening::trial([1; 16])).unwrap().session;
+        let ledger = Ledger::new(Arc::clone(&registry));
+        ledger.open(7);
+        ledger.expect(7, &session);
+        let pushed = Revised {
+            revision: 7,
+            tuning: Tuning::default().with_adaptive(true).unwrap(),
+        };
+        assert!(registry.push(&session, pushed, ""));
+        ledger.sent(7, &session);
+        ledger.seal(7);
+        let told = ledger.watch(7).unwrap();
+        let at = |seconds| {
+            hands.set(Moment::ZERO + Duration::from_secs(seconds));
+            ledger.sweep(&mut Vec::new());
+            let tally = told.borrow();
+            (tally.waiting, tally.overdue, tally.done)
+        };
+        assert_eq!(at(30), (1, 0, false));
+        assert_eq!(at(31), (1, 1, false));
+    }
+}

@@ -9,6 +9,9 @@ use fleetbeat_liveness::verdict::Verdict;
 
 use crate::registry::Registry;
 
+/// Agents counted before other tasks of the control runtime get their turn.
+const AT_ONCE: usize = 1_000;
+
 /// The fleet's load under two policy sets: every known agent that has not said goodbye, connected or not,
 /// because who is away may come back. Policies without agents are there with nobody.
 #[derive(Debug)]
@@ -18,20 +21,19 @@ pub(super) struct Projection {
 }
 
 impl Projection {
-    pub(super) fn of(registry: &Registry, before: &PolicySet, after: &PolicySet) -> Self {
+    pub(super) async fn of(registry: &Registry, before: &PolicySet, after: &PolicySet) -> Self {
         let [mut members_before, mut members_after] = [empty(before), empty(after)];
-        for agent in registry.agents() {
-            if agent.watch().verdict == Verdict::Left {
-                continue;
+        for agents in registry.agents().chunks(AT_ONCE) {
+            let known = agents
+                .iter()
+                .filter(|agent| agent.watch().verdict != Verdict::Left);
+            for agent in known {
+                let attributes = agent.facts().attributes(agent.id);
+                let tuning = |policies: &PolicySet| policies.effective(&attributes).tuning.tuning;
+                *members_before.entry(tuning(before)).or_default() += 1;
+                *members_after.entry(tuning(after)).or_default() += 1;
             }
-            let attributes = agent.facts().attributes(agent.id);
-            let count = |members: &mut HashMap<Tuning, u32>, policies: &PolicySet| {
-                *members
-                    .entry(policies.effective(&attributes).tuning.tuning)
-                    .or_default() += 1;
-            };
-            count(&mut members_before, before);
-            count(&mut members_after, after);
+            tokio::task::yield_now().await;
         }
         Self {
             before: loads(members_before),

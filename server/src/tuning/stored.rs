@@ -12,6 +12,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use uuid::Uuid;
 
+use crate::store::tuning::Revision;
+
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct StoredSet {
@@ -137,6 +139,14 @@ pub(super) fn read(revision: u64, value: &Value) -> Result<PolicySet, Unreadable
         reach: staged.reach,
     };
     Ok(policies.staged_to(split, &set(staged.policies)?))
+}
+
+/// Policies of a revision that was read.
+///
+/// # Errors
+/// A later version wrote them, or nobody did.
+pub fn policies_of(made: &Revision) -> Result<PolicySet, Unreadable> {
+    read(made.revision, &made.draft.policies)
 }
 
 /// One tuning, for the audit.

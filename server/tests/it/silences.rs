@@ -378,10 +378,10 @@ async fn recorded_days_are_replayed_under_the_plan_and_under_today() {
     // D = 182 s: only the one of 300 s. D = 62 s: that and one or two of 70 and 90 s, of 50 agents a day.
     let rate = |replay: &v1::Replay| replay.false_disconnects_per_day.unwrap();
     assert!(
-        (rate(&patient).expected * 50.0 - 1.0).abs() < 1e-2,
+        (rate(&patient).expected * patient.agent_days - 1.0).abs() < 1e-6,
         "{patient:?}"
     );
-    let expected = rate(&today).expected * 50.0;
+    let expected = rate(&today).expected * today.agent_days;
     assert!((2.0..3.1).contains(&expected), "{today:?}");
     assert!(rate(&today).low < rate(&today).expected && rate(&today).expected < rate(&today).high);
     assert!(patient.detection_p50_ns.unwrap().expected > today.detection_p50_ns.unwrap().expected);

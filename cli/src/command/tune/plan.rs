@@ -106,7 +106,14 @@ pub(super) async fn run(
         args.alone()?
     } else {
         let request = args.request();
-        Plan::from_wire(Fleet::connect(settings).await?.plan(request).await?)
+        let answer = Fleet::connect(settings).await?.plan(request).await?;
+        Plan::from_wire(answer).map_err(|error| {
+            Failure::new(
+                Exit::Failed,
+                format!("the server plans a tuning that this program does not know: {error}"),
+            )
+            .next("is `fleetbeat --version` as new as the server, which `fleetbeat status` shows?")
+        })?
     };
     output.show(&plan, table::plan)?;
     let good = plan.checks.iter().all(|check| check.ok);

@@ -119,25 +119,12 @@ fn join(registry: &Registry, number: u8, group: &str) -> Arc<Session> {
 
 fn opening_of(number: u8, group: &str) -> Opening {
     Opening {
-        agent_id: Uuid::from_bytes([number; 16]),
-        instance: InstanceId([number; 16]),
-        fence: Fence {
-            incarnation: 1,
-            connection: 1,
-        },
         facts: Facts {
             group: group.to_owned(),
             address: format!("192.0.2.{number}:7"),
             ..Facts::default()
         },
-        applied: None,
-        volatile_state: false,
-        ip: std::net::Ipv4Addr::LOCALHOST.into(),
-        account: None,
-        wall_unix_us: None,
-        lane: 0,
-        outbox: Arc::new(Outbox::default()),
-        link: Arc::new(Link::default()),
+        ..Opening::trial([number; 16])
     }
 }
 

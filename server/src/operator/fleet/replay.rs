@@ -11,7 +11,7 @@ use time::OffsetDateTime;
 use super::Parts;
 use super::plan::{Asked, Known};
 use crate::store::silences::{Ended, Silence, Span};
-use crate::tuning::{Failed, in_force};
+use crate::tuning::{Failed, in_force, policies_of};
 
 /// Silences that are replayed at most, the last ones.
 const SILENCES: u32 = 200_000;
@@ -100,7 +100,9 @@ async fn floor(
     let mut floor = recorded.max(whose.longest(&parts.desk.policies()));
     let mut reached = false;
     for made in parts.store.revisions(None, REVISIONS).await? {
-        floor = floor.max(whose.longest(&parts.desk.stored(made.revision).await?));
+        floor = floor.max(whose.longest(&policies_of(&made)?));
+        // Everybody is asked for each: others get their turn in between.
+        tokio::task::yield_now().await;
         // The one before `from` was in force then.
         if made.draft.created_at < from {
             reached = true;

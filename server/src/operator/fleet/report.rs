@@ -15,7 +15,7 @@ use super::tuning::trouble;
 use super::{Parts, message};
 use crate::store::silences::Span;
 use crate::store::tuning::Revision;
-use crate::tuning::Failed;
+use crate::tuning::{Failed, policies_of};
 use side::{Side, findings};
 
 const WINDOW: Duration = Duration::DAY;
@@ -105,7 +105,7 @@ struct Window {
 impl Changed {
     async fn by(parts: &Parts, made: &Revision) -> Result<Self, Failed> {
         let before = parts.desk.stored(made.draft.parent).await?;
-        let after = parts.desk.stored(made.revision).await?;
+        let after = policies_of(made)?;
         let (mut agents, mut attributes) = (Vec::new(), Vec::new());
         let (mut groups, mut others) = (BTreeSet::new(), BTreeSet::new());
         let mut together = TOGETHER;
@@ -148,24 +148,33 @@ impl Changed {
             "no more time has passed since".to_owned()
         });
         let newest = made.revision.saturating_add(u64::from(NEIGHBOURS));
-        let around = parts.store.revisions(Some(newest), 2 * NEIGHBOURS).await?;
-        for other in around {
-            let apart = (other.draft.created_at - at).abs();
-            if other.revision == made.revision || apart >= window.length {
-                continue;
+        let mut around = parts.store.revisions(Some(newest), 2 * NEIGHBOURS).await?;
+        let apart = |other: &Revision| (other.draft.created_at - at).abs();
+        around.sort_by_key(apart);
+        for other in around
+            .iter()
+            .filter(|other| other.revision != made.revision)
+        {
+            if apart(other) >= window.length {
+                break;
             }
-            let (before, after) = (
-                parts.desk.stored(other.draft.parent).await?,
-                parts.desk.stored(other.revision).await?,
-            );
+            let parent = around
+                .iter()
+                .find(|known| known.revision == other.draft.parent);
+            let before = match parent {
+                Some(parent) => policies_of(parent)?,
+                None => parts.desk.stored(other.draft.parent).await?,
+            };
+            let after = policies_of(other)?;
             if self
                 .attributes
                 .iter()
                 .any(|agent| differs(&before, &after, agent))
             {
-                window.at_most(apart, || {
+                window.at_most(apart(other), || {
                     format!("revision {} changed some of them too", other.revision)
                 });
+                break;
             }
         }
         Ok(window)

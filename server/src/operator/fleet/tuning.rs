@@ -86,11 +86,7 @@ pub(super) async fn set(
         expected: request.expected_revision,
         dry_run: request.dry_run,
         force: request.force,
-        way: Way {
-            staging: request.staging.map(rollouts::staging).transpose()?,
-            supersede: request.supersede,
-            again: request.again,
-        },
+        way: way(request.staging, request.supersede, request.again)?,
     };
     let named = (!request.policy.is_empty()).then_some(request.policy);
     let selector = request.selector.map(policies::selector).transpose()?;
@@ -132,11 +128,7 @@ pub(super) async fn apply(
         expected: request.expected_revision,
         dry_run: request.dry_run,
         force: request.force,
-        way: Way {
-            staging: request.staging.map(rollouts::staging).transpose()?,
-            supersede: request.supersede,
-            again: request.again,
-        },
+        way: way(request.staging, request.supersede, request.again)?,
     };
     let policies = request.policies.ok_or_else(|| {
         Trouble::Wrong("no policies: send an empty set to remove all of them".to_owned())
@@ -156,11 +148,7 @@ pub(super) async fn rollback(
         expected: request.expected_revision,
         dry_run: request.dry_run,
         force: request.force,
-        way: Way {
-            staging: request.staging.map(rollouts::staging).transpose()?,
-            supersede: request.supersede,
-            again: request.again,
-        },
+        way: way(request.staging, request.supersede, request.again)?,
     };
     let wish = Wish::Rollback(request.to_revision);
     change_it(parts, wish, (author, request.reason), terms, span).await
@@ -180,6 +168,14 @@ async fn change_it(
         .instrument(span)
         .await;
     Ok(answer(changed.map_err(trouble)?))
+}
+
+fn way(staging: Option<v1::Staging>, supersede: bool, again: bool) -> Result<Way, Trouble> {
+    Ok(Way {
+        staging: staging.map(rollouts::staging).transpose()?,
+        supersede,
+        again,
+    })
 }
 
 /// The span of a change, and who asks for it.

@@ -7,9 +7,7 @@ use fleetbeat_proto::v1::CloseReason;
 use uuid::Uuid;
 
 use crate::clock::{Clock, Hands};
-use crate::registry::{
-    Facts, Link, Opening, Outbox, Quieted, Rates, Registry, Session, Transition,
-};
+use crate::registry::{Opening, Quieted, Rates, Registry, Session, Transition};
 
 /// A registry on the default tuning: T + W = 22 s, D = 62 s.
 struct Trial {
@@ -47,21 +45,12 @@ impl Trial {
     /// Agent `n` says Hello; `None` when it is put off.
     fn hello(&self, n: u8, instance: u8, connection: u64) -> Option<Arc<Session>> {
         let opening = Opening {
-            agent_id: Uuid::from_bytes([n; 16]),
             instance: InstanceId([instance; 16]),
             fence: Fence {
                 incarnation: u64::from(instance),
                 connection,
             },
-            facts: Facts::default(),
-            applied: None,
-            volatile_state: false,
-            ip: std::net::Ipv4Addr::LOCALHOST.into(),
-            account: None,
-            wall_unix_us: None,
-            lane: 0,
-            outbox: Arc::new(Outbox::default()),
-            link: Arc::new(Link::default()),
+            ..Opening::trial([n; 16])
         };
         self.registry
             .open(opening)
